@@ -47,5 +47,4 @@ reference:
 
 fmt:
 	cargo fmt --all
-	cargo fmt --manifest-path fuzz/Cargo.toml
 	@. .ci/tools && need_node && cd web && npm ci --silent && npm run -s format

@@ -1,4 +1,4 @@
-//! Writes the seed corpus: `cargo run --manifest-path fuzz/Cargo.toml --example seeds`. Needs `ubinize` (mtd-utils).
+//! Writes the seed corpus: `cargo run -p nandlab-fuzz --example seeds`. Needs `ubinize` (mtd-utils).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
 //! How much memory a piece of work takes: an allocator that counts, for each thread, what is held.
+#![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

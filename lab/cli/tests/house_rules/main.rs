@@ -100,24 +100,15 @@ fn manifests() -> Vec<(String, String)> {
 }
 
 #[test]
-fn test_builds_have_one_profile() {
-    assert!(text(".cargo/config.toml").contains("\n[profile.dev]\n"));
-    hold(
-        "the profile of test builds is in .cargo/config.toml, for the fuzz targets too",
-        &rules::own_profiles(&manifests()),
-    );
-}
-
-#[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
     let mut manifests = manifests();
-    manifests.retain(|(name, _)| name != "Cargo.toml" && !name.starts_with("fuzz/"));
+    manifests.retain(|(name, _)| name != "Cargo.toml");
     hold("[lints] workspace = true in every manifest", &rules::lints(&manifests));
 }
 
 #[test]
 fn locked_packages_name_no_mirror() {
-    for lock in ["Cargo.lock", "fuzz/Cargo.lock", "web/package-lock.json"] {
+    for lock in ["Cargo.lock", "web/package-lock.json"] {
         hold("a lock file names packages, not where they were fetched", &rules::lock(lock, &text(lock)));
     }
 }

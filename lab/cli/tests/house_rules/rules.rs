@@ -11,7 +11,7 @@ const NOT_IN_STACK: [&str; 6] = ["rayon", "crossbeam", "tokio", "async-std", "ch
 
 struct Crate<'a> {
     name: &'a str,
-    /// Top folder of the crate: `stack` or `lab`.
+    /// Top folder of the crate: `stack`, `guest`, `lab` or `fuzz`.
     side: &'a str,
     dependencies: &'a [Value],
 }
@@ -43,7 +43,7 @@ fn lab(name: &str) -> u8 {
 }
 
 /// Dependencies on crates that are not allowed. Tests and benches of a stack crate may use another stack crate (`ubi`
-/// uses `nand`), never the lab. The guest stands on the seams alone, as the stack does, and only the lab uses it.
+/// uses `nand`), never the lab. The guest stands on the seams alone, as the stack does, and only the lab uses it. The fuzz targets may use all, and nothing uses them.
 pub fn arrows(metadata: &Value) -> Vec<String> {
     let crates = crates(metadata);
     let mut broken = Vec::new();
@@ -54,19 +54,20 @@ pub fn arrows(metadata: &Value) -> Vec<String> {
             let side = crates.iter().find(|other| other.name == to).map(|other| other.side);
             let fine = match (from.side, side) {
                 ("stack", None) => !NOT_IN_STACK.contains(&to),
-                ("lab" | "guest", None) => true,
+                ("lab" | "guest" | "fuzz", None) => true,
                 ("stack", Some("stack")) => for_tests || (to == "sim" && from.name != "sim"),
                 ("guest", Some("stack")) => to == "sim",
                 ("lab", Some("stack" | "guest")) => true,
                 ("lab", Some("lab")) => lab(to) < lab(from.name),
+                ("fuzz", Some("stack" | "lab")) => true,
                 _ => false,
             };
             if !fine {
                 broken.push(format!("{} → {to}", from.name));
             }
         }
-        if !["stack", "lab", "guest"].contains(&from.side) {
-            broken.push(format!("{} is below none of stack/, lab/ and guest/", from.name));
+        if !["stack", "lab", "guest", "fuzz"].contains(&from.side) {
+            broken.push(format!("{} is below none of stack/, lab/, guest/ and fuzz/", from.name));
         }
     }
     broken
@@ -84,10 +85,11 @@ pub fn unused_dependencies(metadata: &Value, top: &Path, sources: &[(String, Str
             let name = dependency["rename"].as_str().or(dependency["name"].as_str()).unwrap_or_default();
             let word = name.replace('-', "_");
             let for_tests = dependency["kind"].as_str() == Some("dev");
-            let below = if for_tests { format!("{folder}/") } else { format!("{folder}/src/") };
+            // What a user builds of `fuzz` stands in two folders.
+            let places: &[&str] = if for_tests { &[""] } else { &["src/", "targets/"] };
             let used = sources
                 .iter()
-                .filter(|(file, _)| file.starts_with(&below))
+                .filter(|(file, _)| places.iter().any(|place| file.starts_with(&format!("{folder}/{place}"))))
                 .any(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word));
             if !used {
                 let crate_name = package["name"].as_str().unwrap_or_default();
@@ -206,13 +208,6 @@ pub fn lints(manifests: &[(String, String)]) -> Vec<String> {
     manifests.iter().filter(|(_, text)| !takes(text)).map(|(name, _)| name.clone()).collect()
 }
 
-/// Manifests with a profile of test builds of their own. `.cargo/config.toml` has one for all: with a difference the fuzz
-/// targets compile every crate once more.
-pub fn own_profiles(manifests: &[(String, String)]) -> Vec<String> {
-    let is_own = |line: &str| ["[profile.dev", "[profile.test"].iter().any(|start| line.trim().starts_with(start));
-    manifests.iter().filter(|(_, text)| text.lines().any(is_own)).map(|(name, _)| name.clone()).collect()
-}
-
 /// Sources in a lock file other than the public registry.
 pub fn lock(name: &str, text: &str) -> Vec<String> {
     let public = concat!("registry+https://github.com/", "rust-lang/crates.io-index");
@@ -276,6 +271,12 @@ mod tests {
             (guest("nand"), guest("runner")),
             (vec!["guest → nand".to_owned()], vec!["guest → runner".to_owned()])
         );
+        let fuzz = |to| broken(package("nandlab-fuzz", "fuzz", &[(to, None)]));
+        assert!(fuzz("runner").is_empty() && fuzz("sim").is_empty() && fuzz("libfuzzer-sys").is_empty());
+        let on_fuzz = json!({ "workspace_root": "/t", "packages": [
+            package("nandlab-fuzz", "fuzz", &[]), package("runner", "lab/runner", &[("nandlab-fuzz", Some("dev"))]),
+        ] });
+        assert_eq!(arrows(&on_fuzz), ["runner → nandlab-fuzz"]);
         let on_cli = json!({ "workspace_root": "/t", "packages": [
             package("nandlab", "lab/cli", &[]), package("py", "lab/py", &[("nandlab", None)]),
         ] });
@@ -340,19 +341,6 @@ mod tests {
         assert_eq!(excuses(&file("stack/ubi/src/wl.rs")).len(), 1);
         assert!(excuses(&file("stack/ubi/tests/attach/ubinize.rs")).is_empty());
         assert!(excuses(&file("lab/cli/src/main.rs")).is_empty());
-    }
-
-    #[test]
-    fn a_manifest_with_a_profile_of_its_own_is_named() {
-        let manifest = |text: &str| vec![("a/Cargo.toml".to_owned(), text.to_owned())];
-        assert!(own_profiles(&manifest("[package]\n[profile.release]\ndebug = true\n")).is_empty());
-        for table in ["dev", "dev.package", "dev.package.\"*\"", "test"] {
-            assert_eq!(
-                own_profiles(&manifest(&format!("[package]\n[profile.{table}]\n"))),
-                ["a/Cargo.toml"],
-                "{table}"
-            );
-        }
     }
 
     #[test]
