@@ -226,6 +226,29 @@ fn a_file_system_on_a_partition_begins_at_its_sector() {
 }
 
 #[test]
+fn an_image_is_mounted_by_the_name_of_its_volume() {
+    let dir = fresh("volume");
+    std::fs::create_dir_all(dir.join("tree")).unwrap();
+    std::fs::write(dir.join("tree/a"), "from the image\n").unwrap();
+    // The name that `nandlab image pack` takes is `rootfs`.
+    for words in ["image pack tree -o a.ubi -p 128KiB -m 2048", "image pack a.ubi -o a.bin -p 128KiB -m 2048 --pebs 128"]
+    {
+        let said = nandlab(&dir, &words.split(' ').collect::<Vec<_>>());
+        assert!(said.status.success(), "{words}: {}", text(&said.stderr));
+    }
+    let run = |fs: &str| {
+        nandlab(&dir, &["run", &written(&dir, "volume", FLASH, "", fs, "cat a"), "--from", "a.bin", "--json"])
+    };
+    let said = run("kind = 'ubifs'\nvolume = 'rootfs'");
+    let found: Value =
+        serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&said.stderr)));
+    assert_eq!(found["guest"]["output"], "from the image\n");
+    let said = run("kind = 'ubifs'");
+    let said = text(&said.stderr);
+    assert!(said.contains("guest.fs.volume names one:\nrootfs\n"), "{said}");
+}
+
+#[test]
 fn the_checker_is_not_measured() {
     let dir = fresh("fsck-measured");
     let of = |fsck: bool| {
@@ -265,6 +288,8 @@ fn what_a_file_system_needs_is_said_in_the_words_of_its_programs() {
         (FLASH.to_owned(), "kind = 'vfat'", "guest.fs.kind", "a file system of raw flash (`nand`): ubifs, jffs2"),
         (drive(84), "kind = 'reiserfs'", "guest.fs.kind", "guest.linux = \"6.1\""),
         (FLASH.to_owned(), "kind = 'ubifs'\npartition_lba = 63", "guest.fs.partition_lba", "no partition table"),
+        (FLASH.to_owned(), "kind = 'jffs2'\nvolume = 'rootfs'", "guest.fs.volume", "jffs2 is on no volume"),
+        (FLASH.to_owned(), "kind = 'ubifs'\nvolume = \"a'b\"", "guest.fs.volume", "1 to 127 bytes without quotes"),
         (drive(40), "partition_lba = 63", "guest.fs.partition_lba", "no file system"),
         (drive(40), "kind = 'ext4'\npartition_lba = 32768", "guest.fs.partition_lba", "the drive's 32768 sectors"),
         (FLASH.to_owned(), "kind = 'jffs2'\nmkfs = '-x'", "guest.fs.mkfs", "on erased flash"),

@@ -76,6 +76,9 @@ section! {
         /// On a drive: 512-byte sector at which one partition begins, which has the rest of the drive and the file
         /// system. 0: none, the whole drive. 63 is what fdisk chose in 2008, 16384 is 8 MiB.
         partition_lba: u32 = 0,
+        /// On raw flash, for UBIFS: the volume of UBI that has the file system. It is made on an empty flash; an image of
+        /// `--from` has it.
+        volume: String = "data".to_owned(),
         /// After the job and the unmount, the file system's own checker reads it and changes nothing; one that has no
         /// checker is mounted again for reading, and every file is read. Damage fails the run. This is not measured.
         fsck: bool = false,

@@ -87,13 +87,13 @@ pub fn tools(fs: &Fs, fresh: bool, checks: bool) -> Vec<Tool> {
     attach.into_iter().chain(mkfs.into_iter().chain(checker).map(|(tool, _)| tool)).collect()
 }
 
-/// What the file system is on.
-fn device(fs: &Fs) -> &'static str {
+/// What the file system is on, as a word of the shell.
+fn device(fs: &Fs) -> String {
     match fs.kind {
-        FsKind::Ubifs => "ubi0:data",
-        FsKind::Jffs2 => "mtd0",
-        _ if fs.partition_lba > 0 => PARTITION,
-        _ => DISK,
+        FsKind::Ubifs => format!("'ubi0:{}'", fs.volume),
+        FsKind::Jffs2 => "mtd0".to_owned(),
+        _ if fs.partition_lba > 0 => PARTITION.to_owned(),
+        _ => DISK.to_owned(),
     }
 }
 
@@ -117,7 +117,7 @@ fn made(fs: &Fs) -> String {
     let Some(Known { mkfs: Some((tool, options)), .. }) = known(fs.kind) else { return String::new() };
     let Tool { program, .. } = tool;
     if fs.kind == FsKind::Ubifs {
-        return format!("{program} /dev/ubi0 -N data -m {} >/dev/null\n", fs.mkfs);
+        return format!("{program} /dev/ubi0 -N '{}' -m {} >/dev/null\n", fs.volume, fs.mkfs);
     }
     let table = if fs.partition_lba > 0 { partitioned(fs.partition_lba, fs.kind) } else { String::new() };
     format!("{table}{program} {options} {} {}\n", fs.mkfs, device(fs))
@@ -133,7 +133,14 @@ pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
     let made = if fresh { made(fs) } else { String::new() };
     let options = if fs.mount.is_empty() { String::new() } else { format!(" -o {}", fs.mount) };
     let mount = format!("mount -t {}{options} {} /mnt", word(&fs.kind), device(fs));
-    format!("{attach}{made}{mount} || {{ code=$?; dmesg | tail -n 5; exit $code; }}\n")
+    // Where the volume is missing, mount says that it does not know UBIFS.
+    let volumes = match fs.kind {
+        FsKind::Ubifs => {
+            "echo 'volumes of this flash, of which guest.fs.volume names one:'; cat /sys/class/ubi/ubi0_*/name; "
+        }
+        _ => "",
+    };
+    format!("{attach}{made}{mount} || {{ code=$?; dmesg | tail -n 5; {volumes}exit $code; }}\n")
 }
 
 /// Commands that take what is below an unmounted file system from the device.
@@ -255,6 +262,20 @@ pub(crate) fn check(guest: &Guest, subject: &Subject) -> Result<(), ExperimentEr
         let device = if raw { "raw flash (`nand`)" } else { "a drive (`ssd`)" };
         return wrong("guest.fs.kind", word(&fs.kind), format!("a file system of {device}: {names}"));
     }
+    if fs.kind != FsKind::Ubifs && fs.volume != Fs::default().volume {
+        return wrong("guest.fs.volume", &fs.volume, format!("none: {} is on no volume of UBI", word(&fs.kind)));
+    }
+    // A quote would end the shell's word.
+    let is_name = |name: &str| {
+        (1..=127).contains(&name.len()) && !name.chars().any(|c| c.is_control() || ['\'', '/'].contains(&c))
+    };
+    if !is_name(&fs.volume) {
+        return wrong(
+            "guest.fs.volume",
+            &fs.volume,
+            "a volume's name: 1 to 127 bytes without quotes, slashes and control characters",
+        );
+    }
     if fs.kind == FsKind::Reiserfs && *linux == Linux::V6_12 {
         let why = "guest.linux = \"6.1\": the guest's 6.12 refuses reiserfs its journal on the mounted device (error 16), \
                    and Linux 6.13 dropped it";
@@ -288,6 +309,15 @@ mod tests {
         let again = mounted(&fs, false);
         assert!(!again.contains("le32") && again.contains("mount -t ext4 /dev/nandlab0p1 /mnt"), "{again}");
         assert_eq!(checked(&fs), "e2fsck -fn /dev/nandlab0p1");
+    }
+
+    #[test]
+    fn ubifs_is_made_on_the_volume_of_its_name_and_mounted_from_there() {
+        let fs = Fs { kind: FsKind::Ubifs, volume: "a b".to_owned(), ..Fs::default() };
+        let fresh = mounted(&fs, true);
+        assert!(fresh.contains("ubimkvol /dev/ubi0 -N 'a b' -m"), "{fresh}");
+        assert!(fresh.contains("mount -t ubifs 'ubi0:a b' /mnt"), "{fresh}");
+        assert!(!mounted(&fs, false).contains("ubimkvol"));
     }
 
     #[test]
