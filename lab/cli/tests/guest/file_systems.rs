@@ -231,7 +231,8 @@ fn an_image_is_mounted_by_the_name_of_its_volume() {
     std::fs::create_dir_all(dir.join("tree")).unwrap();
     std::fs::write(dir.join("tree/a"), "from the image\n").unwrap();
     // The name that `nandlab image pack` takes is `rootfs`.
-    for words in ["image pack tree -o a.ubi -p 128KiB -m 2048", "image pack a.ubi -o a.bin -p 128KiB -m 2048 --pebs 128"]
+    for words in
+        ["image pack tree -o a.ubi -p 128KiB -m 2048", "image pack a.ubi -o a.bin -p 128KiB -m 2048 --pebs 128"]
     {
         let said = nandlab(&dir, &words.split(' ').collect::<Vec<_>>());
         assert!(said.status.success(), "{words}: {}", text(&said.stderr));
