@@ -7,8 +7,7 @@ use sim::seam::{Geometry, Medium};
 
 use super::ours::{End, How};
 use super::script::Op;
-
-const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use crate::TOP;
 
 /// A guest whose Linux has this version, and a directory for its files.
 pub struct Linux {
