@@ -7,7 +7,8 @@ use sim::seam::{Geometry, Medium};
 
 use super::ours::{End, How};
 use super::script::Op;
-use crate::TOP;
+
+const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// A guest whose Linux has this version, and a directory for its files.
 pub struct Linux {
