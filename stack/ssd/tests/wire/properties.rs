@@ -140,9 +140,14 @@ fn a_remedy_helps<T: Debug, const N: usize>(
         let Err(WireError::Value { at, field, found, expected, .. }) = decode(&bytes) else { return Ok(()) };
         let number =
             |width: usize| bytes[at..].get(..width)?.iter().try_fold(0, |all, &byte| Some(all << 8 | u64::from(byte)));
-        let width = [1, 2, 4].into_iter().find(|&width| number(width) == Some(found));
-        let bits = u64::from(bytes[at]) & found == found;
-        prop_assert!(width.is_some() || bits, "{}: {:#x} is not in byte {}", field, found, at);
+        // Zeroes may be of a field of any width.
+        let mut widths: Vec<_> =
+            [1, 2, 4].into_iter().filter(|&width| number(width) == Some(found)).map(Some).collect();
+        if widths.is_empty() {
+            let bits = u64::from(bytes[at]) & found == found;
+            prop_assert!(bits, "{}: {:#x} is not in byte {}", field, found, at);
+            widths.push(None);
+        }
         let named =
             |word: &str| word.strip_prefix("0x").map_or(word.parse().ok(), |hex| u8::from_str_radix(hex, 16).ok());
         let list = expected.trim_start_matches("one of ").split(':').next().unwrap_or_default();
@@ -150,7 +155,8 @@ fn a_remedy_helps<T: Debug, const N: usize>(
         if values.is_empty() {
             return Ok(());
         }
-        let remedied = values.iter().map(|&value| {
+        let remedies = widths.iter().flat_map(|&width| values.iter().map(move |&value| (width, value)));
+        let mut remedied = remedies.map(|(width, value)| {
             let mut bytes = bytes;
             match width {
                 Some(width) => bytes[at..at + width].copy_from_slice(&u32::from(value).to_be_bytes()[4 - width..]),
@@ -159,7 +165,7 @@ fn a_remedy_helps<T: Debug, const N: usize>(
             bytes
         });
         let same = |error| matches!(error, WireError::Value { at: a, field: f, .. } if (a, f) == (at, field));
-        let taken = remedied.into_iter().find(|bytes| !decode(bytes).is_err_and(same));
+        let taken = remedied.find(|bytes| !decode(bytes).is_err_and(same));
         prop_assert!(taken.is_some(), "{} is refused with {} as well", field, expected);
         bytes = taken.unwrap_or(bytes);
     }
