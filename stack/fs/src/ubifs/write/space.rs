@@ -1,11 +1,14 @@
 //! Properties of the LEBs of the main area, in memory: what is free, what is dirty, and which LEB is the best for what.
 //!
-//! Linux keeps LEBs by category: lists of empty and freeable ones, heaps of those with dirty or free space. The heaps of
-//! Linux hold 256 LEBs and fall back on a scan of the LPT; these hold all, so that the best is always found.
+//! As in Linux LEBs are kept by category: lists of empty and freeable ones, heaps of those with dirty or free space. A heap holds
+//! 256 LEBs. Those that it has no room for are in a list with the uncategorized: the newest of them with enough space is
+//! taken once the heap has none. So garbage collection may move a LEB with little dirt though others have more. Linux
+//! scans the LPT at last, for what it has not read yet; here all has been read.
 //! Source: Linux 6.12 `fs/ubifs/lprops.c`, `find.c` (behaviour).
 
 mod find;
 mod heap;
+mod lists;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +17,7 @@ use crate::ubifs::media::lpt::LebProps;
 use crate::ubifs::media::{MAX_NODE_BYTES, SuperBlock, TruncationNode, index_bytes};
 pub(super) use find::Victims;
 use heap::Heap;
+use lists::Lists;
 
 /// Bits of [`Leb::flags`].
 pub mod flags {
@@ -27,7 +31,7 @@ pub mod flags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Category {
-    /// Nowhere.
+    /// Of no other, or of one whose heap is full.
     None,
     /// Dirty space, at least the dead watermark and more than free space.
     Dirty,
@@ -55,7 +59,7 @@ pub(super) struct Leb {
     category: Category,
     /// It is among those that changed.
     is_changed: bool,
-    /// Place in its list or heap.
+    /// Place in its heap, if it is in one.
     place: u32,
 }
 
@@ -106,7 +110,7 @@ pub(super) struct Space {
     /// Space below it may be of no use.
     pub dark: i32,
     lebs: Vec<Leb>,
-    lists: [Vec<u32>; 3],
+    lists: Lists<4>,
     heaps: [Heap; 3],
     pub totals: Totals,
     /// LEBs that changed since they were asked for.
@@ -125,7 +129,7 @@ impl Space {
             dead: node(TruncationNode::BYTES as u32),
             dark: node(MAX_NODE_BYTES as u32),
             lebs: Vec::with_capacity(props.len()),
-            lists: Default::default(),
+            lists: Lists::new(props.len()),
             heaps: Default::default(),
             totals: Totals::default(),
             changed: Vec::new(),
@@ -143,7 +147,9 @@ impl Space {
             space.count(None, &leb);
         }
         // The one with the lowest number is found first.
-        (0..space.lebs.len() as u32).rev().for_each(|at| space.sort(at));
+        for at in (0..space.lebs.len() as u32).rev() {
+            space.add(at, space.category(&space.lebs[at as usize]));
+        }
         space
     }
 
@@ -247,7 +253,7 @@ impl Space {
 
     /// LEBs that can be had without garbage collection: empty and freeable ones that are not taken.
     pub fn available(&self) -> i32 {
-        self.totals.empty_lebs - self.totals.taken_empty_lebs + self.lists[1].len() as i32
+        self.totals.empty_lebs - self.totals.taken_empty_lebs + self.lists.len(FREEABLE) as i32
     }
 
     fn category(&self, leb: &Leb) -> Category {
@@ -275,36 +281,41 @@ impl Space {
             }
             return;
         }
-        match (list(before), weight(before, &leb)) {
-            (Some(list), _) => {
-                let list = &mut self.lists[list];
-                list.swap_remove(leb.place as usize);
-                if let Some(&moved) = list.get(leb.place as usize) {
-                    self.lebs[moved as usize].place = leb.place;
-                }
-            }
-            (_, Some((heap, _))) => self.heaps[heap].remove(at, &mut self.lebs),
-            _ => {}
+        match weight(before, &leb) {
+            Some((heap, _)) => self.heaps[heap].remove(at, &mut self.lebs),
+            None => self.lists.remove(list(before), at),
         }
-        self.lebs[at as usize].category = after;
-        match (list(after), weight(after, &leb)) {
-            (Some(list), _) => {
-                self.lebs[at as usize].place = self.lists[list].len() as u32;
-                self.lists[list].push(at);
-            }
-            (_, Some((heap, value))) => self.heaps[heap].push(at, value, &mut self.lebs),
-            _ => {}
+        self.add(at, after);
+    }
+
+    /// Puts a LEB that is nowhere where it belongs by its category.
+    fn add(&mut self, at: u32, category: Category) {
+        let leb = &mut self.lebs[at as usize];
+        leb.category = category;
+        let Some((heap, value)) = weight(category, leb) else { return self.lists.push(list(category), at) };
+        if let Some(out) = self.heaps[heap].push(at, value, &mut self.lebs) {
+            self.lebs[out as usize].category = Category::None;
+            self.lists.push(OTHERS, out);
         }
     }
 }
 
-/// List of a category that is kept as one.
-fn list(category: Category) -> Option<usize> {
+/// List of empty LEBs.
+const EMPTY: usize = 0;
+/// List of LEBs with free and dirty space only.
+const FREEABLE: usize = 1;
+/// The same of the index.
+const FREEABLE_INDEX: usize = 2;
+/// List of those without a category.
+const OTHERS: usize = 3;
+
+/// List of a category that is not kept as a heap.
+fn list(category: Category) -> usize {
     match category {
-        Category::Empty => Some(0),
-        Category::Freeable => Some(1),
-        Category::FreeableIndex => Some(2),
-        _ => None,
+        Category::Empty => EMPTY,
+        Category::Freeable => FREEABLE,
+        Category::FreeableIndex => FREEABLE_INDEX,
+        _ => OTHERS,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finding LEBs: with free space for the journal, dirty ones for garbage collection, empty ones for the index.
 
-use super::{Change, Leb, Space, flags};
+use super::{Change, EMPTY, FREEABLE, FREEABLE_INDEX, Leb, OTHERS, Space, flags};
 
 /// Which LEBs garbage collection may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,9 @@ impl Space {
         (lnum, self.change(lnum, Change { set: flags::TAKEN | set, ..Change::default() }))
     }
 
-    fn newest(&self, list: usize) -> Option<u32> {
-        self.lists[list].last().copied()
+    /// LEBs that are in no list or heap and not taken, the newest first.
+    fn others(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lists.members(OTHERS).filter(|&at| !self.lebs[at as usize].has(flags::TAKEN))
     }
 
     /// LEBs of the index beyond those that it has now, which are kept for it.
@@ -38,17 +39,19 @@ impl Space {
     pub fn take_free(&mut self, bytes: u32, min_index_lebs: i32, collected: i32, squeeze: bool) -> Option<(u32, u32)> {
         let bytes = bytes as i32;
         let may_be_empty = self.reserved(min_index_lebs) < self.available() + collected;
-        let empty = self.newest(0).filter(|_| may_be_empty);
+        let empty = self.lists.newest(EMPTY).filter(|_| may_be_empty);
         let fits = |&at: &u32| self.lebs[at as usize].free >= bytes;
         let part = self.heaps[2].members().next().filter(fits);
         let found = if squeeze { part.or(empty) } else { empty.or(part) };
-        let found = found.or_else(|| self.heaps[0].members().find(fits))?;
+        let dirty = || self.heaps[0].members().find(fits);
+        let other = || self.others().find(|at| fits(at) && !self.lebs[*at as usize].has(flags::INDEX));
+        let found = found.or_else(dirty).or_else(other)?;
         let (lnum, leb) = self.take(found, 0);
         Some((lnum, (self.leb_bytes - leb.free) as u32))
     }
 
-    /// Takes the LEB that garbage collection moves: of those with at least `least` bytes of dirty and free space the one
-    /// with the most dirty bytes.
+    /// Takes the LEB that garbage collection moves: the one with the most dirty bytes in the heap, if it has at least `least`
+    /// bytes of dirty and free space; else one that has so much and is in no heap of dirty ones.
     pub fn take_dirty(
         &mut self,
         least: i32,
@@ -62,7 +65,7 @@ impl Space {
             may_be_empty = self.reserved(min_index_lebs) < self.available() + collected;
             no_index = victims == Victims::NoIndex || min_index_lebs >= self.totals.index_lebs;
         }
-        if may_be_empty && let Some(at) = self.newest(0).or_else(|| self.newest(1)) {
+        if may_be_empty && let Some(at) = self.lists.newest(EMPTY).or_else(|| self.lists.newest(FREEABLE)) {
             return Some(self.take(at, 0));
         }
         let space = |at: u32| self.lebs[at as usize].space();
@@ -75,15 +78,15 @@ impl Space {
             (index, data) => data.or(index),
         };
         let worth = |&at: &u32| space(at) >= least && self.lebs[at as usize].dirty >= self.dead;
-        let others = || self.heaps[2].members().chain(self.heaps[0].members()).find(worth);
-        let index = || self.heaps[1].members().filter(|_| !no_index).find(worth);
-        let found = found.or_else(others).or_else(index)?;
+        let free = || self.heaps[2].members().find(worth);
+        let other = || self.others().find(|at| worth(at) && !(no_index && self.lebs[*at as usize].has(flags::INDEX)));
+        let found = found.or_else(free).or_else(other)?;
         Some(self.take(found, 0))
     }
 
     /// Takes an empty LEB for the index; what was freeable counts as empty then. The caller unmaps it.
     pub fn take_empty(&mut self, set: u8) -> Option<u32> {
-        let at = self.newest(0).or_else(|| self.newest(1))?;
+        let at = self.lists.newest(EMPTY).or_else(|| self.lists.newest(FREEABLE))?;
         let lnum = self.lnum(at);
         let change = Change { free: Some(self.leb_bytes), dirty: Some(0), set: flags::TAKEN | set, clear: 0 };
         self.change(lnum, change);
@@ -92,12 +95,12 @@ impl Space {
 
     /// A freeable LEB.
     pub fn freeable(&self) -> Option<u32> {
-        self.newest(1).map(|at| self.lnum(at))
+        self.lists.newest(FREEABLE).map(|at| self.lnum(at))
     }
 
     /// A freeable LEB of the index.
     pub fn freeable_index(&self) -> Option<u32> {
-        self.newest(2).map(|at| self.lnum(at))
+        self.lists.newest(FREEABLE_INDEX).map(|at| self.lnum(at))
     }
 
     /// LEBs of the index with dirty space, the dirtiest last.
@@ -113,14 +116,21 @@ impl Space {
             Some(lnum) => Some((lnum - self.first) as usize)
                 .filter(|&at| self.lebs[at].has(flags::INDEX) && !self.lebs[at].has(flags::TAKEN))
                 .map(|at| at as u32),
-            None => self.heaps[1].members().next().or_else(|| self.newest(2)),
+            None => {
+                let has_room = |&at: &u32| {
+                    let leb = &self.lebs[at as usize];
+                    leb.has(flags::INDEX) && leb.space() >= self.min_index_node
+                };
+                let of_index = self.heaps[1].members().next().or_else(|| self.lists.newest(FREEABLE_INDEX));
+                of_index.or_else(|| self.others().find(has_room))
+            }
         }?;
         Some(self.take(at, 0).0)
     }
 
     /// LEBs worth reading at the next mount, the best first, for the save table of the LPT.
     pub fn valuable(&self) -> impl Iterator<Item = u32> + '_ {
-        let lists = self.lists.iter().flat_map(|list| list.iter().rev().copied());
+        let lists = [EMPTY, FREEABLE, FREEABLE_INDEX].into_iter().flat_map(|list| self.lists.members(list));
         let heaps = [1, 0, 2].into_iter().flat_map(|heap| self.heaps[heap].members());
         lists.chain(heaps).map(|at| self.lnum(at))
     }

@@ -1,6 +1,17 @@
-//! A heap of LEBs, the greatest first, whose members know their places.
+//! A heap of LEBs, the greatest first, whose members know their places. It has room for 256, as Linux's (`LPT_HEAP_SZ`).
 
 use super::Leb;
+
+/// Most members.
+pub(super) const ROOM: usize = 256;
+
+/// Place in a full heap of the member that a LEB must exceed to come in. Linux takes one of the lower half by the address of
+/// the LEB's properties: four LEBs in an object of 192 bytes behind 40 bytes of others, 21 objects in a page. Here the objects follow
+/// one another.
+fn rival(at: u32) -> usize {
+    let address = at / 4 % 21 * 192 + 40 + at % 4 * 32;
+    (address / 16 % 128) as usize + ROOM / 2 - 1
+}
 
 /// LEBs by value.
 #[derive(Clone, Debug, Default)]
@@ -12,11 +23,23 @@ impl Heap {
         self.0.iter().map(|&(_, at)| at)
     }
 
-    pub fn push(&mut self, at: u32, value: i32, lebs: &mut [Leb]) {
-        self.0.push((value, at));
-        let last = self.0.len() - 1;
-        lebs[at as usize].place = last as u32;
-        self.rise(last, lebs);
+    /// Adds a LEB. Of a full heap it takes the place of its rival, or has none. Returns the one that is left without.
+    pub fn push(&mut self, at: u32, value: i32, lebs: &mut [Leb]) -> Option<u32> {
+        let (mut place, mut out) = (self.0.len(), None);
+        if place < ROOM {
+            self.0.push((value, at));
+        } else {
+            place = rival(at);
+            let least = &mut self.0[place];
+            if value <= least.0 {
+                return Some(at);
+            }
+            out = Some(least.1);
+            *least = (value, at);
+        }
+        lebs[at as usize].place = place as u32;
+        self.rise(place, lebs);
+        out
     }
 
     pub fn remove(&mut self, at: u32, lebs: &mut [Leb]) {

@@ -49,7 +49,7 @@ fn totals_are_those_of_a_recount() {
     let taken = table.lebs.iter().filter(|leb| leb.has(flags::TAKEN) && leb.free == 16_384).count() as i32;
     assert_eq!(table.totals, Totals { taken_empty_lebs: taken, ..again.totals });
     for (list, category) in [Category::Empty, Category::Freeable, Category::FreeableIndex].into_iter().enumerate() {
-        let mut kept = table.lists[list].clone();
+        let mut kept: Vec<u32> = table.lists.members(list).collect();
         kept.sort_unstable();
         let expected = (0..10).filter(|&at| table.category(&table.lebs[at as usize]) == category);
         assert_eq!(kept, expected.collect::<Vec<_>>(), "{category:?}");
@@ -90,4 +90,65 @@ fn the_collector_takes_the_dirtiest() {
     assert_eq!(taken(&mut table, 2048, Victims::Dirty, 0), None);
     assert_eq!(taken(&mut table, 2048, Victims::Any, 0), Some(19));
     assert_eq!(taken(&mut space(props), 8200, Victims::Dirty, 1), None);
+}
+
+/// Main area with so many LEBs, these bytes of each dirty. The last comes first into its heap.
+fn dirty(lebs: impl IntoIterator<Item = u32>) -> Space {
+    let props: Vec<LebProps> = lebs.into_iter().map(|dirty| LebProps { free: 0, dirty, is_index: false }).collect();
+    Space::new(&SuperBlock::of_test(10 + props.len() as u32, 16_384, 2048), &props)
+}
+
+/// The collector's next victim with so much space, which it does not release.
+fn victim(table: &mut Space, least: i32) -> Option<u32> {
+    table.take_dirty(least, Victims::Dirty, 1, 0).map(|(lnum, _)| lnum - 10)
+}
+
+#[test]
+fn a_heap_holds_256_and_the_newest_of_the_others_comes_after_them() {
+    let mut table = dirty((0..300).map(|at| if at < 44 { 6144 } else { 8192 }));
+    let mut first: Vec<_> = (0..256).map(|_| victim(&mut table, 2048).unwrap()).collect();
+    first.sort_unstable();
+    assert_eq!(first, (44..300).collect::<Vec<_>>());
+    // Nothing is left in the heap. What changes comes into it, and is taken although the others have more.
+    table.change(10 + 7, Change { dirty: Some(2048), ..Change::default() });
+    assert_eq!(victim(&mut table, 2048), Some(7));
+    assert_eq!([(); 3].map(|()| victim(&mut table, 2048)), [Some(0), Some(1), Some(2)]);
+    // A collector that has made no progress wants more than what is in the heap.
+    table.change(10 + 9, Change { dirty: Some(2048), ..Change::default() });
+    assert_eq!(victim(&mut table, 4096), Some(3));
+    assert_eq!(victim(&mut table, 2048), Some(9));
+}
+
+#[test]
+fn a_leb_with_more_dirt_takes_its_rivals_place_in_a_full_heap() {
+    let mut table = dirty((0..257).map(|at| if at == 0 { 6144 } else { 4096 }));
+    assert_eq!(victim(&mut table, 2048), Some(0));
+    // LEB 0 is 40 bytes into an object: place 40 / 16 + 127 = 129 of the heap, where the 130th to come is, 256 - 129.
+    let mut rest: Vec<_> = (0..255).map(|_| victim(&mut table, 2048).unwrap()).collect();
+    assert!(!rest.contains(&127));
+    assert_eq!(victim(&mut table, 2048), Some(127));
+    assert_eq!(victim(&mut table, 2048), None);
+    rest.push(127);
+    rest.sort_unstable();
+    assert_eq!(rest, (1..257).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_full_heap_has_no_room_for_is_found_for_journal_and_index() {
+    let all = |props: LebProps| vec![props; 258];
+    let space = |props: Vec<LebProps>| Space::new(&SuperBlock::of_test(268, 16_384, 2048), &props);
+    // The collector has the 256 of the heap; the journal gets the two that have no room there.
+    let mut table = space(all(LebProps { free: 8192, dirty: 0, is_index: false }));
+    let found: Vec<_> = (0..259).map(|_| table.take_free(8192, 0, 0, false)).collect();
+    assert_eq!(found[256..], [Some((10, 8192)), Some((11, 8192)), None]);
+    // The same of the index, of which the collector and the commit take them. As data they are of no use.
+    let of_index = LebProps { free: 0, dirty: 4096, is_index: true };
+    let mut table = space(all(of_index));
+    let found: Vec<_> = (0..259).map(|_| table.take_index(None)).collect();
+    assert_eq!(found[256..], [Some(10), Some(11), None]);
+    let mut table = space(all(of_index));
+    assert_eq!(table.take_free(2048, 0, 0, false), None);
+    assert!(table.take_dirty(2048, Victims::NoIndex, 0, 0).is_none());
+    // Of the index's heap one is taken only if half of it is dirt, of the others any.
+    assert_eq!(table.take_dirty(2048, Victims::Dirty, 0, 0).map(|(lnum, _)| lnum), Some(10));
 }
