@@ -8,7 +8,7 @@ pub(super) const ROOM: usize = 256;
 /// Place in a full heap of the member that a LEB must exceed to come in. Linux takes one of the lower half by the address of
 /// the LEB's properties: four LEBs in an object of 192 bytes behind 40 bytes of others, 21 objects in a page. Here the objects follow
 /// one another.
-fn rival(at: u32) -> usize {
+pub(super) fn rival(at: u32) -> usize {
     let address = at / 4 % 21 * 192 + 40 + at % 4 * 32;
     (address / 16 % 128) as usize + ROOM / 2 - 1
 }

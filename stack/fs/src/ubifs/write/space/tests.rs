@@ -120,6 +120,14 @@ fn a_heap_holds_256_and_the_newest_of_the_others_comes_after_them() {
 }
 
 #[test]
+fn the_rival_is_that_of_the_address_of_the_properties() {
+    // By hand. LEB 1 is at 40 + 32 = 72, 72 / 16 = 4; LEB 4 at 192 + 40 = 232, 14; LEB 83 at 20 * 192 + 40 + 96 = 3976, 248 - 128 = 120;
+    // LEB 84 begins another page. The lower half begins at 127.
+    let rivals = [(0, 2), (1, 4), (4, 14), (83, 120), (84, 2), (85, 4)];
+    assert_eq!(rivals.map(|(at, _)| super::heap::rival(at)), rivals.map(|(_, of)| of + 127));
+}
+
+#[test]
 fn a_leb_with_more_dirt_takes_its_rivals_place_in_a_full_heap() {
     let mut table = dirty((0..257).map(|at| if at == 0 { 6144 } else { 4096 }));
     assert_eq!(victim(&mut table, 2048), Some(0));
