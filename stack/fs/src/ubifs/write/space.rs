@@ -1,9 +1,9 @@
 //! Properties of the LEBs of the main area, in memory: what is free, what is dirty, and which LEB is the best for what.
 //!
 //! As in Linux LEBs are kept by category: lists of empty and freeable ones, heaps of those with dirty or free space. A heap holds
-//! 256 LEBs. Those that it has no room for are in a list with the uncategorized: the newest of them with enough space is
-//! taken once the heap has none. So garbage collection may move a LEB with little dirt though others have more. Linux
-//! scans the LPT at last, for what it has not read yet; here all has been read.
+//! 256 LEBs. Those that it has no room for are in a list: the newest of them with enough space is taken once the heap has
+//! none. So garbage collection may move a LEB with little dirt though others have more. Linux scans the LPT at last, for
+//! what it has not read yet; here all has been read.
 //! Source: Linux 6.12 `fs/ubifs/lprops.c`, `find.c` (behaviour).
 
 mod find;
@@ -31,7 +31,7 @@ pub mod flags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Category {
-    /// Of no other, or of one whose heap is full.
+    /// Of no use.
     None,
     /// Dirty space, at least the dead watermark and more than free space.
     Dirty,
@@ -45,6 +45,8 @@ pub(super) enum Category {
     Freeable,
     /// The same, of the index.
     FreeableIndex,
+    /// One that is kept as a heap, which is full.
+    Left,
 }
 
 /// A LEB.
@@ -281,9 +283,10 @@ impl Space {
             }
             return;
         }
-        match weight(before, &leb) {
-            Some((heap, _)) => self.heaps[heap].remove(at, &mut self.lebs),
-            None => self.lists.remove(list(before), at),
+        match (list(before), weight(before, &leb)) {
+            (Some(list), _) => self.lists.remove(list, at),
+            (_, Some((heap, _))) => self.heaps[heap].remove(at, &mut self.lebs),
+            _ => {}
         }
         self.add(at, after);
     }
@@ -292,10 +295,15 @@ impl Space {
     fn add(&mut self, at: u32, category: Category) {
         let leb = &mut self.lebs[at as usize];
         leb.category = category;
-        let Some((heap, value)) = weight(category, leb) else { return self.lists.push(list(category), at) };
-        if let Some(out) = self.heaps[heap].push(at, value, &mut self.lebs) {
-            self.lebs[out as usize].category = Category::None;
-            self.lists.push(OTHERS, out);
+        match (list(category), weight(category, leb)) {
+            (Some(list), _) => self.lists.push(list, at),
+            (_, Some((heap, value))) => {
+                if let Some(left) = self.heaps[heap].push(at, value, &mut self.lebs) {
+                    self.lebs[left as usize].category = Category::Left;
+                    self.lists.push(LEFT, left);
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -306,16 +314,17 @@ const EMPTY: usize = 0;
 const FREEABLE: usize = 1;
 /// The same of the index.
 const FREEABLE_INDEX: usize = 2;
-/// List of those without a category.
-const OTHERS: usize = 3;
+/// List of those that full heaps have no room for.
+const LEFT: usize = 3;
 
-/// List of a category that is not kept as a heap.
-fn list(category: Category) -> usize {
+/// List of a category that is kept as one.
+fn list(category: Category) -> Option<usize> {
     match category {
-        Category::Empty => EMPTY,
-        Category::Freeable => FREEABLE,
-        Category::FreeableIndex => FREEABLE_INDEX,
-        _ => OTHERS,
+        Category::Empty => Some(EMPTY),
+        Category::Freeable => Some(FREEABLE),
+        Category::FreeableIndex => Some(FREEABLE_INDEX),
+        Category::Left => Some(LEFT),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finding LEBs: with free space for the journal, dirty ones for garbage collection, empty ones for the index.
 
-use super::{Change, EMPTY, FREEABLE, FREEABLE_INDEX, Leb, OTHERS, Space, flags};
+use super::{Change, EMPTY, FREEABLE, FREEABLE_INDEX, LEFT, Leb, Space, flags};
 
 /// Which LEBs garbage collection may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +23,6 @@ impl Space {
         (lnum, self.change(lnum, Change { set: flags::TAKEN | set, ..Change::default() }))
     }
 
-    /// LEBs that are in no list or heap and not taken, the newest first.
-    fn others(&self) -> impl Iterator<Item = u32> + '_ {
-        self.lists.members(OTHERS).filter(|&at| !self.lebs[at as usize].has(flags::TAKEN))
-    }
-
     /// LEBs of the index beyond those that it has now, which are kept for it.
     fn reserved(&self, min_index_lebs: i32) -> i32 {
         (min_index_lebs - self.totals.index_lebs).max(0)
@@ -44,14 +39,14 @@ impl Space {
         let part = self.heaps[2].members().next().filter(fits);
         let found = if squeeze { part.or(empty) } else { empty.or(part) };
         let dirty = || self.heaps[0].members().find(fits);
-        let other = || self.others().find(|at| fits(at) && !self.lebs[*at as usize].has(flags::INDEX));
-        let found = found.or_else(dirty).or_else(other)?;
+        let left = || self.lists.members(LEFT).find(|at| fits(at) && !self.lebs[*at as usize].has(flags::INDEX));
+        let found = found.or_else(dirty).or_else(left)?;
         let (lnum, leb) = self.take(found, 0);
         Some((lnum, (self.leb_bytes - leb.free) as u32))
     }
 
     /// Takes the LEB that garbage collection moves: the one with the most dirty bytes in the heap, if it has at least `least`
-    /// bytes of dirty and free space; else one that has so much and is in no heap of dirty ones.
+    /// bytes of dirty and free space; else one of the others that has so much.
     pub fn take_dirty(
         &mut self,
         least: i32,
@@ -79,8 +74,10 @@ impl Space {
         };
         let worth = |&at: &u32| space(at) >= least && self.lebs[at as usize].dirty >= self.dead;
         let free = || self.heaps[2].members().find(worth);
-        let other = || self.others().find(|at| worth(at) && !(no_index && self.lebs[*at as usize].has(flags::INDEX)));
-        let found = found.or_else(free).or_else(other)?;
+        let left = || {
+            self.lists.members(LEFT).find(|at| worth(at) && !(no_index && self.lebs[*at as usize].has(flags::INDEX)))
+        };
+        let found = found.or_else(free).or_else(left)?;
         Some(self.take(found, 0))
     }
 
@@ -117,12 +114,8 @@ impl Space {
                 .filter(|&at| self.lebs[at].has(flags::INDEX) && !self.lebs[at].has(flags::TAKEN))
                 .map(|at| at as u32),
             None => {
-                let has_room = |&at: &u32| {
-                    let leb = &self.lebs[at as usize];
-                    leb.has(flags::INDEX) && leb.space() >= self.min_index_node
-                };
                 let of_index = self.heaps[1].members().next().or_else(|| self.lists.newest(FREEABLE_INDEX));
-                of_index.or_else(|| self.others().find(has_room))
+                of_index.or_else(|| self.lists.members(LEFT).find(|&at| self.lebs[at as usize].has(flags::INDEX)))
             }
         }?;
         Some(self.take(at, 0).0)

@@ -124,7 +124,7 @@ fn the_rival_is_that_of_the_address_of_the_properties() {
     // By hand. LEB 1 is at 40 + 32 = 72, 72 / 16 = 4; LEB 4 at 192 + 40 = 232, 14; LEB 83 at 20 * 192 + 40 + 96 = 3976, 248 - 128 = 120;
     // LEB 84 begins another page. The lower half begins at 127.
     let rivals = [(0, 2), (1, 4), (4, 14), (83, 120), (84, 2), (85, 4)];
-    assert_eq!(rivals.map(|(at, _)| super::heap::rival(at)), rivals.map(|(_, of)| of + 127));
+    assert_eq!(rivals.map(|(at, _)| heap::rival(at)), rivals.map(|(_, of)| of + 127));
 }
 
 #[test]
