@@ -3,7 +3,7 @@
 use super::Leb;
 
 /// Most members.
-pub(super) const ROOM: usize = 256;
+const ROOM: usize = 256;
 
 /// Place in a full heap of the member that a LEB must exceed to come in. Linux takes one of the lower half by the address of
 /// the LEB's properties: four LEBs in an object of 192 bytes behind 40 bytes of others, 21 objects in a page. Here the objects follow
