@@ -13,7 +13,9 @@ pub use fastmap::{
     FM_DATA_VOLUME_ID, FM_MAX_BLOCKS, FM_MAX_POOL, FM_MAX_START, FM_MIN_POOL, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool,
     FmSb, FmVolHdr, UNMAPPED, fastmap_bytes,
 };
-pub use vtbl::{LAYOUT_COMPAT, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MAX_VOLUMES, VolType, VtblRecord, vtbl_slots};
+pub use vtbl::{
+    LAYOUT_COMPAT, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MAX_VOLUMES, VolType, VtblRecord, needed_pebs, vtbl_slots,
+};
 
 /// UBI's checksum: CRC-32 (reflected, polynomial 0xEDB88320), initial value all ones, *not* inverted at the end.
 pub fn crc(bytes: &[u8]) -> u32 {

@@ -304,7 +304,10 @@ fn on_ubi(
         if known.pebs.is_none() && scan.is_never_attached() {
             // An image as ubinize makes it has what is written to a flash, and the flash has more.
             let pebs = scan.pebs().len() as u32;
-            let whole = pebs + LEAST_SPARE_PEBS.max(pebs / 4);
+            // Its volumes may reserve many more than hold data; a damaged table may claim any number.
+            let needed = scan.needed_pebs().min(scan.believable_lebs().into()) as u32;
+            let least = pebs.max(needed);
+            let whole = least + LEAST_SPARE_PEBS.max(least / 4);
             eprintln!("note: the image has {pebs} PEBs, its flash is taken to have {whole}; --pebs N says otherwise");
             known.pebs = Some(whole);
         }

@@ -182,6 +182,8 @@ fn what_is_copied_into_a_mount_is_in_the_image() {
     shell(&bench, "mkdir empty; find tree -type s -delete; touch -d @1234567890 tree");
     let expected = listing(&bench, "tree");
     bench.run("pack empty -o empty.ubi -p 128KiB -m 2048 --max-leb-cnt 300").ended(0);
+    // Its volume reserves more LEBs than four times those that have data.
+    bench.run("pack empty -o small.ubi -p 128KiB -m 2048").ended(0);
     bench.run("pack empty -o empty.img --bare --leb-size 126976 -m 2048 --max-leb-cnt 300").ended(0);
     shell(&bench, "cp empty.ubi whole.ubi");
     let oob = bench.get("empty.ubi").chunks(2048).flat_map(|page| [page, &[0xff; 64]].concat()).collect::<Vec<u8>>();
@@ -189,6 +191,7 @@ fn what_is_copied_into_a_mount_is_in_the_image() {
     for (image, options, unit) in [
         ("whole.ubi", "--pebs 100", "of 100 PEBs changed, written to whole.ubi"),
         ("oob.bin", "--pebs 100", "of 100 PEBs changed, written to oob.bin"),
+        ("small.ubi", "", "PEBs changed, written to small.ubi"),
         ("empty.img", "--pebs 100", "of 100 LEBs changed, written to empty.img"),
         ("empty.ubi", "--pebs 100 --overlay o.ov", "of 100 PEBs changed, written to o.ov"),
     ] {

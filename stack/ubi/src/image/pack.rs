@@ -9,7 +9,7 @@ use super::MIN_PEB_BYTES;
 use super::ini::VolumeSection;
 use crate::media::{
     EcHdr, LAYOUT_COMPAT, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MAX_ERASE_COUNT, VERSION, VidHdr, VolType, VtblRecord, crc,
-    vtbl_slots,
+    needed_pebs, vtbl_slots,
 };
 
 /// Options of `ubinize`.
@@ -286,13 +286,9 @@ impl Image {
         self.pebs() * u64::from(self.layout.peb_bytes())
     }
 
-    /// PEBs that a flash needs to attach the image: those reserved by volumes and by UBI itself, without bad-block
-    /// reserve and fastmap.
+    /// PEBs that a flash needs to attach the image, as [`needed_pebs`] says.
     pub fn needed_pebs(&self) -> u64 {
-        /// One for wear levelling, one for atomic LEB changes.
-        const SPARE: u64 = 2;
-        let reserved: u64 = self.volumes.iter().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
-        u64::from(LAYOUT_LEBS) + SPARE + reserved
+        needed_pebs(self.volumes.iter().map(|volume| &volume.record))
     }
 
     /// PEB `copy` of the image: one copy of the volume table.

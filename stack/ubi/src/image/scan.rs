@@ -14,7 +14,7 @@ use super::linux::{self, How, Verdict};
 use super::survey::ec_of_any_version;
 use crate::media::{
     EcHdr, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, INTERNAL_VOLUME_START, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MAX_VOLUMES,
-    MediaError, VidHdr, VolType, VtblRecord, crc, is_erased, vtbl_slots,
+    MediaError, VidHdr, VolType, VtblRecord, crc, is_erased, needed_pebs, vtbl_slots,
 };
 
 /// How a bad PEB was recognized.
@@ -358,6 +358,11 @@ impl<'a> Scan<'a> {
         ids.sort_unstable();
         ids.dedup();
         ids.into_iter().map(|id| self.volume(id)).collect()
+    }
+
+    /// PEBs that a flash needs to attach what the volume table lists, as [`needed_pebs`] says.
+    pub fn needed_pebs(&self) -> u64 {
+        needed_pebs(self.vtbl.records.values())
     }
 
     /// LEBs of a volume in order.

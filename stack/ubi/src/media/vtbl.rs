@@ -18,6 +18,12 @@ pub const fn vtbl_slots(leb_bytes: u32) -> u32 {
     if fit < MAX_VOLUMES { fit } else { MAX_VOLUMES }
 }
 
+/// PEBs that a flash needs for the volumes of a table: those that the volumes reserve, those of the table, one for wear levelling
+/// and one for atomic LEB changes. Bad-block reserve and fastmap come beside them.
+pub fn needed_pebs<'a>(records: impl Iterator<Item = &'a VtblRecord>) -> u64 {
+    u64::from(LAYOUT_LEBS) + 2 + records.map(|record| u64::from(record.reserved_pebs)).sum::<u64>()
+}
+
 /// Type of a volume. The discriminants are those of VID headers and of the volume table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
