@@ -9,7 +9,8 @@ use runner::measure::{Detail, Outcome as Found};
 use runner::parts::Library;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
-use runner::run::guest::{Backing, Terminal, UbiEvent};
+use runner::run::UbiEvent;
+use runner::run::guest::{Backing, Terminal};
 use runner::run::{DriveRunError, Failed, FlashRunError, GuestError, Host, Prepared, Progress};
 use runner::schema::fs::FsKind;
 use runner::schema::{self, document};
@@ -71,7 +72,7 @@ pub struct Args {
     /// selects the format, as .ntrace
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// With a guest on raw flash: record the calls of its UBI, and erasures, as CSV
+    /// On raw flash: record the calls of UBI, nandlab's or that of Linux in the guest, and erasures, as CSV
     #[arg(long, value_name = "FILE")]
     ubi_log: Option<PathBuf>,
     /// Draw where the virtual time went, by thread, operation and cause, as a flame graph in this file, or, if its name
@@ -146,7 +147,7 @@ pub struct Request<'a> {
     pub disk: Option<&'a Path>,
     /// File with the device's contents at the start, for a guest.
     pub from: Option<&'a Path>,
-    /// Recordings of a guest.
+    /// Recordings of requests and calls.
     pub logs: Paths<'a>,
     /// File for the flame graph.
     pub flame: Option<&'a Path>,
@@ -240,9 +241,9 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
     request.watching.iter().for_each(|watching| watching.begin(&prepared));
     let ran = match &prepared.experiment.guest {
         Some(guest) => in_guest(&prepared, guest, request, &overwrite, terminal),
-        None if request.from.is_some() || request.disk.is_some() || request.logs.first().is_some() => {
+        None if request.from.is_some() || request.disk.is_some() || request.logs.trace.is_some() => {
             let help = "give the experiment a table [guest], or leave the option out";
-            return Err(CliError::input(request.file, "--from, --disk, --trace or --ubi-log without a guest", help));
+            return Err(CliError::input(request.file, "--from, --disk or --trace without a guest", help));
         }
         None => on_store(&prepared, trace.as_deref(), request, &overwrite),
     };
@@ -438,20 +439,29 @@ pub fn on_store(
             None => bar.show(title, progress),
         }
     };
-    let (found, flash) = match request.flash {
-        None => (prepared.run(arrivals, &mut watch)?, Kept::default()),
-        Some(path) => {
-            let geometry = prepared.geometry();
-            let mut file = MappedFile::create(path, geometry.bytes(), overwrite)?;
-            let buffer: &mut dyn nand::Buffer = &mut file;
-            let store = nand::Mapped::erased(geometry, buffer, false).map_err(|error| {
-                CliError::input(path, error.to_string(), "this is a fault of nandlab: please report it")
-            })?;
-            let (found, _) = prepared.run_on(nand::AnyStore::Mapped(store), arrivals, &mut watch)?;
-            (found, Kept { device: Some(file), flash: None })
-        }
+    let mut logs = Logs::create(request.logs, &prepared.subject, overwrite)?;
+    let (_, is_logged) = logs.wanted();
+    let mut note = |event: &UbiEvent<'_>| logs.ubi(event);
+    let mut file = match request.flash {
+        Some(path) => Some(MappedFile::create(path, prepared.geometry().bytes(), overwrite)?),
+        None => None,
     };
+    let store = file.as_mut().map(|file| {
+        let path = file.target().to_owned();
+        let buffer: &mut dyn nand::Buffer = file;
+        let store = nand::Mapped::erased(prepared.geometry(), buffer, false);
+        store
+            .map(nand::AnyStore::Mapped)
+            .map_err(|error| CliError::input(&path, error.to_string(), "this is a fault of nandlab: please report it"))
+    });
+    let found = match store.transpose()? {
+        store if is_logged => prepared.run_logged(store, &mut note, &mut watch)?.0,
+        Some(store) => prepared.run_on(store, arrivals, &mut watch)?.0,
+        None => prepared.run(arrivals, &mut watch)?,
+    };
+    logs.finish()?;
     bar.finish();
+    let flash = Kept { device: file, flash: None };
     match replay.and_then(Replay::into_error) {
         Some(error) => Err(error.into()),
         None => Ok((found, flash)),

@@ -55,6 +55,97 @@ fn a_run_writes_every_file_that_is_promised() {
 const UBIFS: &str = "title = 'ubifs'\n[nand]\npebs = 80\npeb_bytes = 65536\n[fs]\ncompression = 'none'\n\
     [fsstress]\nprocesses = 2\noperations = 1000\n";
 
+/// Rows of a log of UBI's calls under an experiment, but the heading; and what the run says.
+fn ubi_log(dir: &Path, text_of: &str, more: &[&str]) -> (Vec<Vec<String>>, serde_json::Value) {
+    let (file, log) = (dir.join("x.toml"), dir.join("ubi.csv"));
+    std::fs::write(&file, text_of).unwrap();
+    let args =
+        [&["run", file.to_str().unwrap(), "--ubi-log", log.to_str().unwrap(), "--json", "--force"], more].concat();
+    let out = nandlab(&args);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let rows = std::fs::read_to_string(log).unwrap();
+    let rows: Vec<Vec<String>> = rows.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect();
+    assert_eq!(rows[0].join(","), "ns,process,call,volume,leb,peb,offset,bytes");
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    (rows[1..].to_vec(), serde_json::from_slice(&out.stdout).unwrap())
+}
+
+/// Erasures of each PEB: those of the whole run are those before the load, which a load of one operation has too, and those of
+/// the log. What of a LEB was written lies in it, page by page, until it is unmapped or changed.
+#[test]
+fn the_log_of_ubi_has_every_erasure_of_the_load_and_each_page_of_a_leb_once() {
+    let dir = fresh("run-ubi-log");
+    std::fs::create_dir_all(&dir).unwrap();
+    let (first, before) = ubi_log(&dir, UBIFS, &["--set", "fsstress.operations=1"]);
+    let (rows, after) = ubi_log(&dir, UBIFS, &[]);
+    let erasures = |rows: &[Vec<String>], result: &serde_json::Value| {
+        let mut counts: Vec<i64> =
+            result["erase_counts"].as_array().unwrap().iter().map(|count| count.as_i64().unwrap()).collect();
+        for row in rows.iter().filter(|row| row[2] == "erase") {
+            counts[row[5].parse::<usize>().unwrap()] -= 1;
+        }
+        counts
+    };
+    assert_eq!(erasures(&rows, &after), erasures(&first, &before));
+    assert!(rows.iter().filter(|row| row[2] == "erase").count() > 300);
+    let mut ends = std::collections::BTreeMap::new();
+    for row in &rows {
+        let [leb, offset, bytes] = [4, 6, 7].map(|column| row[column].parse::<u32>().unwrap_or(u32::MAX));
+        match row[2].as_str() {
+            "map" | "unmap" => drop(ends.insert(leb, 0)),
+            "change" => drop(ends.insert(leb, bytes)),
+            "write" => {
+                let end = ends.insert(leb, offset + bytes);
+                assert!(end.is_none_or(|end| end == offset), "{row:?}, written up to {end:?}");
+            }
+            _ => {}
+        }
+    }
+    let of = |process: &str, call: &str| rows.iter().filter(|row| row[1] == process && row[2] == call).count();
+    assert!(of("fsstress", "write") > 1000 && of("fsstress", "unmap") > 100 && of("ubi_bgt0d", "erase") > 100);
+    let flash = dir.join("f.bin");
+    let (kept, _) = ubi_log(&dir, UBIFS, &["--flash", flash.to_str().unwrap()]);
+    assert!(kept == rows && flash.exists(), "a log does not depend on where the bytes go");
+}
+
+#[test]
+fn the_log_of_ubi_has_the_moves_of_wear_levelling() {
+    let dir = fresh("run-ubi-log-moves");
+    std::fs::create_dir_all(&dir).unwrap();
+    let volumes = "title = 'v'\n[nand]\npebs = 80\npeb_bytes = 65536\n[ubi]\nwl_threshold = 4\n[workload]\nkind = 'volumes'\n\
+        [workload.volume.log]\npattern = 'rewrite'\nsize_bytes = 600000\nrate_bytes = 100000\nper = 'second'\n\
+        [workload.volume.rest]\npattern = 'static'\nsize_bytes = 1900000\n[stop]\ndays = 0.005\n";
+    let (rows, result) = ubi_log(&dir, volumes, &[]);
+    let metric = |id: &str| {
+        let metrics = result["metrics"].as_array().unwrap();
+        metrics.iter().find(|metric| metric["id"] == id).and_then(|metric| metric["value"].as_f64()).unwrap()
+    };
+    let moves = rows.iter().filter(|row| row[1] == "ubi_bgt0d" && row[2] == "move").count() as f64;
+    assert!(moves > 10.0);
+    assert_eq!(moves, metric("wl.moves") + metric("wl.anchor_moves") + metric("ubi.scrubs"));
+}
+
+#[test]
+fn a_log_of_ubi_where_there_is_none_is_refused() {
+    let dir = fresh("run-ubi-log-refused");
+    std::fs::create_dir_all(&dir).unwrap();
+    for (name, text_of, why) in [
+        ("bare.toml", UBIFS.replace("[fs]\ncompression = 'none'", "[fs]\nkind = 'jffs2'"), "a flash without UBI"),
+        ("drive.toml", "title = 'd'\n[ssd]\n[workload]\nrw = 'write'\n[stop]\nrequests = 9\n".to_owned(), "on a drive"),
+    ] {
+        let (file, log) = (dir.join(name), dir.join("ubi.csv"));
+        std::fs::write(&file, text_of).unwrap();
+        let out = nandlab(&["run", file.to_str().unwrap(), "--ubi-log", log.to_str().unwrap()]);
+        let error = text(&out.stderr);
+        assert_eq!(
+            (out.status.code(), error.contains(why), error.contains("help: leave --ubi-log out")),
+            (Some(2), true, true),
+            "{error}"
+        );
+        assert!(!log.exists());
+    }
+}
+
 #[test]
 fn the_kept_flash_of_a_file_system_is_an_image_without_errors() {
     let dir = fresh("run-ubifs");

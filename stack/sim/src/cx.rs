@@ -11,6 +11,7 @@ use crate::{Cause, Ns};
 #[derive(Clone, Debug)]
 pub struct Cx {
     now: Ns,
+    actor: &'static str,
     stack: Stack,
     /// Where the time goes, if that is recorded.
     flame: Option<Box<Flame>>,
@@ -27,7 +28,17 @@ impl Default for Cx {
 impl Cx {
     /// An actor at time zero with cause [`Cause::Host`].
     pub fn new() -> Cx {
-        Cx { now: Ns::ZERO, stack: Stack::new(Cause::Host), flame: None, passes: None }
+        Cx::named("")
+    }
+
+    /// As [`new`](Self::new), of an actor with a name, which records of its calls have.
+    pub fn named(actor: &'static str) -> Cx {
+        Cx { now: Ns::ZERO, actor, stack: Stack::new(Cause::Host), flame: None, passes: None }
+    }
+
+    /// Name of the actor; empty of one without a name.
+    pub fn actor(&self) -> &'static str {
+        self.actor
     }
 
     /// Time of the actor's clock.

@@ -9,6 +9,7 @@ use crate::device::{Background, Ubi};
 use crate::eba::crc_of;
 use crate::error::UbiError;
 use crate::media::{FM_MAX_START, LAYOUT_VOLUME_ID, VolType};
+use crate::record::Op;
 use crate::stats::FastmapTrigger;
 use crate::wl::{Owner, PebState, Work};
 
@@ -154,6 +155,7 @@ impl<F: Flash> Ubi<F> {
     pub(crate) fn torture(&mut self, cx: &mut Cx, peb: Peb) -> Result<u32, FlashError> {
         let mut buffer = Vec::new();
         for pattern in TORTURE_PATTERNS {
+            self.note_erase(cx, peb);
             self.flash.erase(cx, peb)?;
             self.expect_filled(cx, peb, 0xff, &mut buffer)?;
             let written = F::offer(&mut buffer, self.layout.peb_bytes, |block| block.fill(pattern));
@@ -282,6 +284,7 @@ impl<F: Flash> Ubi<F> {
             Err(error) => return Err(error.into()),
         }
         self.wear.take_holding(source, PebState::Moving);
+        self.note(cx, Op::Move, owner, (0, 0));
         if self.mapping(owner) != Some(source) || self.pinned == Some(owner) {
             // The volume is being removed, or a write is moving the LEB.
             self.wear.protect(source);

@@ -13,6 +13,7 @@ use crate::config::{Config, user_pool_max};
 use crate::error::UbiError;
 use crate::layout::Layout;
 use crate::media::{self, EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VtblRecord};
+use crate::record::Record;
 use crate::stats::{FastmapTrigger, Stats};
 use crate::wl::{Owner, PebState, Wear, Work};
 
@@ -79,6 +80,8 @@ pub struct Ubi<F> {
     pub(crate) unchecked: Vec<bool>,
     /// LEB that a write is moving to another PEB; wear levelling must leave it.
     pub(crate) pinned: Option<Owner>,
+    /// Where calls and erasures are recorded, if they are.
+    pub(crate) record: Option<Record>,
 }
 
 /// Deliberate mistakes, for testing the tests: a power-cut check must catch each of them.
@@ -191,6 +194,7 @@ impl<F: Flash> Ubi<F> {
             known_bad: KnownBad::default(),
             unchecked: Vec::new(),
             pinned: None,
+            record: None,
             flash,
             layout,
             config: config.clone(),
@@ -514,6 +518,7 @@ impl<F: Flash> Ubi<F> {
         if torture {
             erases += cx.because(Cause::Torture, |cx| self.torture(cx, peb))?;
         }
+        self.note_erase(cx, peb);
         self.flash.erase(cx, peb)?;
         if let Some(unchecked) = self.unchecked.get_mut(peb.at()) {
             *unchecked = false;

@@ -9,6 +9,7 @@ use sim::{Cause, Cx, Lnum, Peb, VolId};
 use crate::attach::{AttachError, still_holds};
 use crate::device::Ubi;
 use crate::media::{self, LAYOUT_COMPAT, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType};
+use crate::record::Op;
 use crate::wl::{Owner, PebState};
 
 /// PEBs that a write tries before it fails.
@@ -151,6 +152,8 @@ impl<F: Flash> Ubi<F> {
         data: Payload<'_>,
     ) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
+        let op = if data.is_empty() { Op::Map } else { Op::Write };
+        self.note(cx, op, owner, (offset, data.len()));
         if let Some(peb) = self.checked_mapping(cx, owner)? {
             if data.is_empty() {
                 return Ok(());
@@ -247,9 +250,10 @@ impl<F: Flash> Ubi<F> {
     /// complete, or the old one is used. `bytes` is whole write units.
     pub(crate) fn change_leb(&mut self, cx: &mut Cx, owner: Owner, data: Payload<'_>) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
+        self.note(cx, Op::Change, owner, (0, data.len()));
         if data.is_empty() {
             // An empty change unmaps the LEB.
-            self.unmap_leb(owner)?;
+            self.unmap_leb(cx, owner)?;
             return self.write_leb(cx, owner, 0, Payload::Length(0));
         }
         let crc = crc_of(data);
@@ -275,8 +279,9 @@ impl<F: Flash> Ubi<F> {
 
     /// Unmaps a LEB and queues the erasure of its PEB.
     #[inline]
-    pub(crate) fn unmap_leb(&mut self, owner: Owner) -> Result<(), LebError> {
+    pub(crate) fn unmap_leb(&mut self, cx: &Cx, owner: Owner) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
+        self.note(cx, Op::Unmap, owner, (0, 0));
         if let Some(peb) = self.mapping(owner) {
             self.replace_mapping(owner, UNMAPPED);
             self.put_peb(peb, false, Cause::Host);
@@ -293,6 +298,7 @@ impl<F: Flash> Ubi<F> {
         used_ebs: u32,
     ) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
+        self.note(cx, Op::WriteStatic, owner, (0, data.len()));
         let mut buffer = Vec::new();
         let padded = self.padded(data, &mut buffer);
         let data_size = data.len();

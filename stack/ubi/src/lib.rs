@@ -18,6 +18,7 @@ pub mod image;
 pub mod layout;
 pub mod media;
 mod pools;
+pub mod record;
 mod stats;
 mod volume;
 pub mod wl;

@@ -10,6 +10,7 @@ use crate::device::{Ubi, VolumeState};
 use crate::eba::crc_of;
 use crate::error::UbiError;
 use crate::media::{LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType, VtblRecord, vtbl_slots};
+use crate::record::Op;
 use crate::stats::FastmapTrigger;
 use crate::wl::Owner;
 
@@ -175,16 +176,19 @@ impl<F: Flash> Ubi<F> {
         // The record is removed first: attach erases LEBs of a volume that the table does not know.
         let gone = [vol_id.0 as usize];
         self.store_table_without(cx, &gone)?;
-        self.forget_volumes(&gone);
+        self.forget_volumes(cx, &gone);
         self.update_fastmap(cx, FastmapTrigger::Volumes)
     }
 
     /// Unmaps the LEBs of volumes that were removed from the table.
-    fn forget_volumes(&mut self, gone: &[usize]) {
+    fn forget_volumes(&mut self, cx: &Cx, gone: &[usize]) {
         for &slot in gone {
             let Some(volume) = self.volumes[slot].take() else { continue };
-            for &peb in volume.eba.iter().filter(|&&peb| peb != UNMAPPED) {
-                self.put_peb(Peb(peb), false, Cause::Host);
+            for (lnum, &peb) in (0..).zip(&volume.eba) {
+                self.note(cx, Op::Unmap, Self::owner_of(VolId(slot as u32), lnum), (0, 0));
+                if peb != UNMAPPED {
+                    self.put_peb(Peb(peb), false, Cause::Host);
+                }
             }
             self.available_pebs += volume.record.reserved_pebs;
         }
@@ -206,7 +210,7 @@ impl<F: Flash> Ubi<F> {
             self.take_available(u64::from(lebs - had))?;
         }
         for lnum in lebs..had {
-            self.unmap_leb(Self::owner_of(vol_id, lnum))?;
+            self.unmap_leb(cx, Self::owner_of(vol_id, lnum))?;
         }
         // LEBs cut off now or earlier must not reappear when the volume grows.
         self.flush(cx)?;
@@ -247,7 +251,7 @@ impl<F: Flash> Ubi<F> {
             }
         }
         self.store_table_without(cx, &replaced)?;
-        self.forget_volumes(&replaced);
+        self.forget_volumes(cx, &replaced);
         self.update_fastmap(cx, FastmapTrigger::Volumes)
     }
 
@@ -263,7 +267,7 @@ impl<F: Flash> Ubi<F> {
         let lebs = volume.record.reserved_pebs;
         self.set_update_marker(cx, vol_id, true)?;
         for lnum in 0..lebs {
-            self.unmap_leb(Self::owner_of(vol_id, lnum))?;
+            self.unmap_leb(cx, Self::owner_of(vol_id, lnum))?;
         }
         // The old contents must not reappear after a cut once the marker is cleared.
         self.flush(cx)?;
@@ -608,10 +612,10 @@ impl<F: Flash> LebVolume for Volume<'_, F> {
     }
 
     #[inline]
-    fn unmap(&mut self, _cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+    fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
         let owner = self.owner(lnum)?;
         self.dynamic(lnum)?;
-        self.ubi.unmap_leb(owner)
+        self.ubi.unmap_leb(cx, owner)
     }
 
     /// As `ubi_leb_erase` of Linux 6.12: works for other LEBs wait.
@@ -619,7 +623,7 @@ impl<F: Flash> LebVolume for Volume<'_, F> {
         let owner = self.owner(lnum)?;
         self.dynamic(lnum)?;
         let peb = self.ubi.mapping(owner);
-        self.ubi.unmap_leb(owner)?;
+        self.ubi.unmap_leb(cx, owner)?;
         peb.map_or(Ok(()), |peb| self.ubi.erase_queued(cx, peb)).map_err(|error| error.at(lnum))
     }
 

@@ -1,9 +1,9 @@
-//! What a run with a guest records: a trace of its requests, or the calls of its UBI.
+//! What a run records: a trace of a guest's requests, or the calls of UBI.
 
 use std::io;
 use std::path::Path;
 
-use runner::run::guest::{UbiDoes, UbiEvent};
+use runner::run::{UbiDoes, UbiEvent};
 use runner::subject::Subject;
 use workload::trace::{TraceRecord, TraceWriter};
 
@@ -18,15 +18,8 @@ pub struct Paths<'a> {
     pub trace: Option<&'a Path>,
     /// The trace that a run on a drive keeps with its results.
     pub kept: Option<&'a Path>,
-    /// The calls of Linux's UBI on raw flash, as CSV.
+    /// The calls of UBI on raw flash, as CSV.
     pub ubi: Option<&'a Path>,
-}
-
-impl Paths<'_> {
-    /// The first file that the user wants.
-    pub fn first(&self) -> Option<&Path> {
-        self.trace.or(self.ubi)
-    }
 }
 
 /// Recordings that are being written.
@@ -72,6 +65,10 @@ impl<'a> Logs<'a> {
                     "the calls of Linux's UBI on a ubiblock, whose UBI is nandlab's",
                     help,
                 ));
+            }
+            (Some(path), Subject::Flash(raw)) if !raw.has_ubi() => {
+                let help = "leave --ubi-log out, or put JFFS2 on UBI with fs.jffs2.on = 'ubi'";
+                return Err(CliError::input(path, "the calls of UBI on a flash without UBI", help));
             }
             (Some(path), Subject::Flash(_)) => {
                 let mut file = NewFile::create(path, overwrite)?;

@@ -17,7 +17,7 @@ use ubi::{Stats, Ubi, UbiError};
 use super::file_system::on_flash::OnFlash;
 use super::guest::GuestError;
 use super::thread::Thread;
-use super::{Progress, Reports, file_system, volumes};
+use super::{Progress, Reports, file_system, ubi_log, volumes};
 use crate::flame::Graph;
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::file_system::FileSystemOutcome;
@@ -158,7 +158,7 @@ pub(super) fn run_on<'s>(
 /// Attaches UBI to an erased flash.
 /// Errors: [`FlashRunError`].
 fn attached<S: Store>(flash: &RawFlash, store: S) -> Result<(Ubi<Array<S>>, Cx), FlashRunError> {
-    let mut writer = Cx::new();
+    let mut writer = Cx::named(flash.program());
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
         .map_err(|failure| FlashRunError::Attach(failure.error))?;
     device.flush(&mut writer)?;
@@ -189,6 +189,9 @@ pub(super) trait Rig<S: Store> {
     fn ubi(&self) -> Option<&Ubi<Array<S>>>;
     /// What UBI counted in the run, if there is one.
     fn stats(&self) -> Option<&Stats>;
+
+    /// The same, to record what it is asked for.
+    fn ubi_mut(&mut self) -> Option<&mut Ubi<Array<S>>>;
 
     /// The flash.
     fn array(&self) -> &Array<S>;
@@ -288,6 +291,9 @@ fn put<S: Store, R: Rig<S>>(
         background.record();
         rig.record();
     }
+    if let (Some(_), Some(device)) = (&reports.ubi, rig.ubi_mut()) {
+        device.set_record(Some(Vec::new()));
+    }
     let stopped_by = loop {
         let mut step = || -> Result<Option<&'static str>, FlashRunError> {
             let ended = rig.step(&mut writer, &mut recorder)?;
@@ -307,6 +313,9 @@ fn put<S: Store, R: Rig<S>>(
             ended => ended?,
         };
         steps += 1;
+        if let (Some(log), Some(device)) = (&mut reports.ubi, rig.ubi_mut()) {
+            ubi_log::hand_on(device, started, log);
+        }
         if ended.is_some() || steps.is_multiple_of(every) {
             let elapsed = writer.now() - started;
             let (done, by) = stop.progress(rig.array().erase_counts(), rig.done(), elapsed);
@@ -334,6 +343,10 @@ fn put<S: Store, R: Rig<S>>(
         }
         ended => ended.map(|()| stopped_by)?,
     };
+    if let (Some(log), Some(device)) = (&mut reports.ubi, rig.ubi_mut()) {
+        ubi_log::hand_on(device, started, log);
+        device.set_record(None);
+    }
     let elapsed = writer.now() - started;
     recorder.last(elapsed, &rig);
     let flame = wants_flame.then(|| {

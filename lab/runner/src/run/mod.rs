@@ -11,6 +11,7 @@ pub mod guest;
 pub mod live;
 mod put;
 mod thread;
+mod ubi_log;
 mod ubiblock;
 mod volumes;
 mod warm_up;
@@ -29,6 +30,7 @@ pub use guest::log::GuestLog;
 pub use guest::{GuestError, Host};
 pub use live::Live;
 pub use put::{Arrivals, Source};
+pub use ubi_log::{UbiDoes, UbiEvent, UbiLog};
 
 use crate::measure::{Measured, Outcome};
 use crate::parts::{Library, PartUse};
@@ -76,6 +78,8 @@ struct Reports<'a> {
     wanted: &'a AtomicBool,
     report: &'a mut dyn FnMut(Progress),
     of: &'a Prepared,
+    /// Who gets the calls of UBI, if somebody does.
+    ubi: Option<UbiLog<'a>>,
 }
 
 impl Reports<'_> {
@@ -159,7 +163,7 @@ impl Prepared {
     }
 
     fn reports<'a>(&'a self, report: &'a mut dyn FnMut(Progress)) -> Reports<'a> {
-        Reports { wanted: &self.wanted, report, of: self }
+        Reports { wanted: &self.wanted, report, of: self, ubi: None }
     }
 
     /// Geometry of the flash, without OOB.
@@ -256,6 +260,29 @@ impl Prepared {
                 let run = ubiblock::Run { experiment: &self.experiment, subject, load: self.load() };
                 run.go_on(store, source(arrivals), self.reports(watch))?
             }
+        };
+        Ok((self.outcome(measured), store))
+    }
+
+    /// As [`run`](Self::run), or on a store as [`run_on`](Self::run_on), of a load on nandlab's UBI, whose calls and erasures `ubi`
+    /// gets.
+    /// Errors: as [`run`](Self::run).
+    pub fn run_logged<'s>(
+        &self,
+        store: Option<AnyStore<'s>>,
+        ubi: UbiLog<'_>,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<(Outcome, Option<AnyStore<'s>>), Failed> {
+        let Subject::Flash(raw) = &self.subject else {
+            return Err(DriveRunError::Recording("found a block device, expected raw flash".to_owned()).into());
+        };
+        let reports = Reports { ubi: Some(ubi), ..self.reports(watch) };
+        let (measured, store) = match store {
+            Some(store) => {
+                let (measured, store) = flash::run_on(&self.experiment, raw, store, reports)?;
+                (measured, Some(store))
+            }
+            None => (flash::run(&self.experiment, raw, reports)?, None),
         };
         Ok((self.outcome(measured), store))
     }

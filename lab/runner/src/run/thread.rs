@@ -8,6 +8,8 @@ use ubi::block::{Backing, OnUbi};
 use ubi::wl::Work;
 use ubi::{Ubi, UbiError};
 
+use super::ubi_log::UBI_THREAD;
+
 /// A device whose background work the thread does: alone, or with a volume that is open.
 pub(super) trait Worked {
     /// The flash of the device.
@@ -60,7 +62,7 @@ pub(super) struct Thread {
 impl Thread {
     /// The thread, asleep.
     pub fn new(flash: &ArrayConfig, header_bytes: u32) -> Thread {
-        Thread { cx: Cx::new(), begins: None, erase: erase_time(flash, header_bytes) }
+        Thread { cx: Cx::named(UBI_THREAD), begins: None, erase: erase_time(flash, header_bytes) }
     }
 
     /// Does what is done before the next request of the writer at `now`; the last request queued its work at `queued`.

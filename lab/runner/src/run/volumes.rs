@@ -137,6 +137,11 @@ impl<S: Store> Rig<S> for Users<S> {
     }
 
     #[inline(always)]
+    fn ubi_mut(&mut self) -> Option<&mut Ubi<Array<S>>> {
+        Some(&mut self.device)
+    }
+
+    #[inline(always)]
     fn stats(&self) -> Option<&Stats> {
         Some(self.device.stats())
     }

@@ -103,6 +103,26 @@ impl RawFlash {
 }
 
 impl RawFlash {
+    /// Name of the program that is the load, or of what stands for one.
+    pub fn program(&self) -> &'static str {
+        match (&self.bare, &self.file_system) {
+            (Some(Bare::Jffs2(fs)), _) => fs.load.name(),
+            (Some(Bare::Jffs1(fs)), _) => fs.load.name(),
+            (Some(Bare::Filled(_)), _) => "fill",
+            (None, Some(fs)) => fs.load.name(),
+            (None, None) => "volumes",
+        }
+    }
+
+    /// Whether UBI is on the flash.
+    pub fn has_ubi(&self) -> bool {
+        match &self.bare {
+            Some(Bare::Jffs2(fs)) => fs.lebs.is_some(),
+            Some(Bare::Jffs1(_) | Bare::Filled(_)) => false,
+            None => true,
+        }
+    }
+
     /// The program that is the load, if it is one.
     pub fn program_mut(&mut self) -> Option<&mut FileLoad> {
         match (&mut self.bare, &mut self.file_system) {

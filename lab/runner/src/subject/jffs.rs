@@ -55,6 +55,14 @@ impl JffsLoad {
         })
     }
 
+    /// Name of the program, or of what stands for one.
+    pub fn name(&self) -> &'static str {
+        match self {
+            JffsLoad::Program(load) => load.name(),
+            JffsLoad::Reboots(..) => "reboots",
+        }
+    }
+
     /// The program, if it is one.
     pub fn program_mut(&mut self) -> Option<&mut FileLoad> {
         match self {

@@ -81,6 +81,11 @@ impl<F: Flash> OnUbi<F> {
         &self.ubi
     }
 
+    /// The device, to record what it is asked for.
+    pub fn ubi_mut(&mut self) -> &mut Ubi<F> {
+        &mut self.ubi
+    }
+
     /// The flash, to inject faults while the device runs.
     pub fn flash_mut(&mut self) -> &mut F {
         self.ubi.flash_mut()

@@ -44,6 +44,8 @@ pub struct Turn {
     pub image: Vec<u8>,
     /// Erasures of each PEB.
     pub erasures: Vec<u32>,
+    /// Calls of UBI but moves, as `call,volume,leb,offset,bytes`.
+    pub calls: Vec<String>,
 }
 
 impl Linux {
@@ -87,12 +89,16 @@ impl Linux {
             (_, Some(["left", volumes, said])) => (Some((*volumes).to_owned()), (*said).to_owned()),
             _ => return Err(failed()),
         };
-        let mut erasures = vec![0; geometry.pebs as usize];
+        let (mut erasures, mut calls) = (vec![0; geometry.pebs as usize], Vec::new());
         let log = std::fs::read_to_string(self.dir.join("ubi.csv")).map_err(|error| error.to_string())?;
-        for row in log.lines().map(|line| line.split(',').collect::<Vec<_>>()).filter(|row| row[2] == "erase") {
-            erasures[row[5].parse::<usize>().map_err(|error| error.to_string())?] += 1;
+        for row in log.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>()) {
+            match row[2] {
+                "erase" => erasures[row[5].parse::<usize>().map_err(|error| error.to_string())?] += 1,
+                "move" => {}
+                call => calls.push([call, row[3], row[4], row[6], row[7]].join(",")),
+            }
         }
-        Ok(Turn { found, left, said, image: self.read("after.bin"), erasures })
+        Ok(Turn { found, left, said, image: self.read("after.bin"), erasures, calls })
     }
 
     /// Carries out the script on a blank flash and cuts power at each of these places, as shares of all cuts. Returns the

@@ -180,6 +180,11 @@ impl Bench {
             let turn = linux.turn(self.geometry, Some(&image), &script, ends[1]);
             let turn = turn.map_err(|error| place("Linux", vec![error]))?;
             let mut differ = self.differences(&image, &ours, &turn, ends[1]);
+            let calls = ours::calls(self.geometry, policy(&linux.version), &image, &script);
+            let calls = calls.map_err(|error| place("ours", vec![error]))?;
+            if let Some(at) = (0..calls.len().max(turn.calls.len())).find(|&at| calls.get(at) != turn.calls.get(at)) {
+                differ.push(format!("call {at}: ours {:?}, Linux {:?}", calls.get(at), turn.calls.get(at)));
+            }
             if turn.found.how != How::Fastmap || turn.found.volumes != had {
                 differ.push(format!("found by {:?} {}, expected {had}", turn.found.how, turn.found.volumes));
             }

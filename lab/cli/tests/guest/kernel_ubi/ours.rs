@@ -6,6 +6,7 @@ use sim::{Cx, Lnum, VolId};
 use ubi::attach::{AttachedBy, PebFate, attach_by_fastmap, attach_by_scan};
 use ubi::layout::Layout;
 use ubi::media::VolType;
+use ubi::record::{Op as Call, What};
 use ubi::{Config, Policy, Ubi, UbiError, VolumeRequest, VolumeSize};
 
 use super::script::{Op, text};
@@ -79,6 +80,31 @@ pub fn turn(geometry: Geometry, policy: Policy, image: &[u8], script: &[Op], end
         ubi.check();
     }
     Ok(image_of(&leave(ubi, cx, end).map_err(|error| error.to_string())?))
+}
+
+/// As [`turn`]. Returns the calls but moves, as a log of Linux's has them: `call,volume,leb,offset,bytes`.
+/// Errors: as [`turn`].
+pub fn calls(geometry: Geometry, policy: Policy, image: &[u8], script: &[Op]) -> Result<Vec<String>, String> {
+    let cx = &mut Cx::new();
+    let config = Config::linux(policy);
+    let mut ubi = Ubi::attach(load(geometry, image), cx, &config).map_err(|failure| failure.to_string())?;
+    ubi.set_record(Some(Vec::new()));
+    for op in script {
+        perform(&mut ubi, cx, op).map_err(|error| format!("{op}: {error}"))?;
+    }
+    let calls = ubi.recorded().filter_map(|event| {
+        let What::Call { op, vol_id, lnum, offset, len } = event.what else { return None };
+        let name = match op {
+            Call::Map => "map",
+            Call::Unmap => "unmap",
+            Call::Write => "write",
+            Call::WriteStatic => "write-static",
+            Call::Change => "change",
+            Call::Move => return None,
+        };
+        Some(format!("{name},{vol_id},{lnum},{offset},{len}"))
+    });
+    Ok(calls.collect())
 }
 
 /// As [`turn`] on a blank flash, with a power cut. Returns the number of programs and erases, and what is left.

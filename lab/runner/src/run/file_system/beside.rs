@@ -37,6 +37,11 @@ impl<S: Store> Beside<S> {
         self.volume.ubi()
     }
 
+    /// The device, to record what it is asked for.
+    pub fn ubi_mut(&mut self) -> &mut Ubi<Array<S>> {
+        self.volume.ubi_mut()
+    }
+
     /// The flash, for its power.
     pub fn flash_mut(&mut self) -> &mut Array<S> {
         self.volume.flash_mut()

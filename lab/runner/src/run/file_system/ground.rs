@@ -24,6 +24,9 @@ pub(in crate::run) trait Ground: Flash + Sized {
     /// UBI, if it is between.
     fn ubi(&self) -> Option<&Ubi<Array<Self::S>>>;
 
+    /// The same, to record what it is asked for.
+    fn ubi_mut(&mut self) -> Option<&mut Ubi<Array<Self::S>>>;
+
     /// Bytes written to LEBs, by cause.
     fn written(&self) -> CauseCounts;
 
@@ -58,6 +61,10 @@ impl<S: Store> Ground for Array<S> {
     }
 
     fn ubi(&self) -> Option<&Ubi<Array<S>>> {
+        None
+    }
+
+    fn ubi_mut(&mut self) -> Option<&mut Ubi<Array<S>>> {
         None
     }
 
@@ -99,6 +106,10 @@ impl<S: Store> Ground for Gluebi<Beside<S>> {
         Some(self.volume().ubi())
     }
 
+    fn ubi_mut(&mut self) -> Option<&mut Ubi<Array<S>>> {
+        Some(self.volume_mut().ubi_mut())
+    }
+
     fn written(&self) -> CauseCounts {
         self.volume().written()
     }
@@ -108,9 +119,11 @@ impl<S: Store> Ground for Gluebi<Beside<S>> {
     }
 
     fn again(self, cx: &mut Cx, ubi: &ubi::Config, is_clean: bool) -> Result<Self, FlashRunError> {
-        let (device, thread, may_fail) = self.into_volume().into_parts();
+        let (mut device, thread, may_fail) = self.into_volume().into_parts();
+        let record = device.take_record();
         let array = detached(device, cx, is_clean)?;
-        let device = Ubi::attach(array, cx, ubi).map_err(|failure| failure.error)?;
+        let mut device = Ubi::attach(array, cx, ubi).map_err(|failure| failure.error)?;
+        device.set_record(record);
         let volume = OnUbi::open(device, cx, VOLUME).map_err(|failure| failure.error)?;
         Ok(Gluebi::new(Beside::new(volume, thread, may_fail)))
     }

@@ -37,6 +37,8 @@ pub(in crate::run) trait Jffs: FileSystem + Sized {
     const KIND: &'static str;
     /// The name of its thread in flame graphs.
     const THREAD: &'static str;
+    /// What Linux calls the same.
+    const COMM: &'static str;
 
     /// Mounts what is on the flash.
     /// Errors: the file system's.
@@ -106,6 +108,7 @@ impl<G: Ground> Jffs for jffs2::Jffs2<G> {
     type Options = jffs2::Options;
     const KIND: &'static str = "jffs2";
     const THREAD: &'static str = "JFFS2";
+    const COMM: &'static str = "jffs2_gcd_mtd0";
 
     fn mount(ground: G, cx: &mut Cx, options: jffs2::Options) -> Result<Self, FsError> {
         Ok(jffs2::Jffs2::mount(ground, cx, options)?)
@@ -203,6 +206,7 @@ impl<G: Ground> Jffs for jffs1::Jffs1<G> {
     type Options = jffs1::Options;
     const KIND: &'static str = "jffs1";
     const THREAD: &'static str = "JFFS";
+    const COMM: &'static str = "jffs_gcd";
 
     fn mount(ground: G, cx: &mut Cx, options: jffs1::Options) -> Result<Self, FsError> {
         jffs1::Jffs1::mount(ground, cx, options)

@@ -192,6 +192,16 @@ impl<'a, S: Store> Files<'a, S> {
         }
     }
 
+    /// The same, to change it; `None` on its way.
+    fn volume_mut(&mut self) -> Option<&mut Beside<S>> {
+        match &mut self.place {
+            Place::Mounted(fs) => Some(fs.volume_mut()),
+            Place::Unmounted(volume) => Some(volume),
+            Place::Repeating(repeat) => Some(repeat.volume_mut()),
+            Place::Gone => None,
+        }
+    }
+
     fn error(&self, error: FsError) -> FlashRunError {
         FlashRunError::FileSystem { operation: self.counted.operations, error }
     }
@@ -221,10 +231,12 @@ impl<S: Store> Files<'_, S> {
     fn mount_again(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
         let Place::Unmounted(volume) = std::mem::replace(&mut self.place, Place::Gone) else { return Ok(()) };
         self.before_mount = Some(Box::new((volume.ubi().stats().clone(), volume.written())));
-        let (device, thread, may_fail) = volume.into_parts();
+        let (mut device, thread, may_fail) = volume.into_parts();
+        let record = device.take_record();
         let array = detached(device, writer, self.of.unmount)?;
         let began = writer.now();
-        let device = Ubi::attach(array, writer, self.ubi).map_err(|failure| failure.error)?;
+        let mut device = Ubi::attach(array, writer, self.ubi).map_err(|failure| failure.error)?;
+        device.set_record(record);
         let attached = writer.now();
         let volume = OnUbi::open(device, writer, self.vol_id).map_err(|failure| failure.error)?;
         let fs = Ubifs::mount(Beside::new(volume, thread, may_fail), writer, self.of.mount);
@@ -241,6 +253,10 @@ impl<S: Store> Files<'_, S> {
 impl<S: Store> Rig<S> for Files<'_, S> {
     fn ubi(&self) -> Option<&Ubi<Array<S>>> {
         Some(self.volume().ubi())
+    }
+
+    fn ubi_mut(&mut self) -> Option<&mut Ubi<Array<S>>> {
+        self.volume_mut().map(Beside::ubi_mut)
     }
 
     fn stats(&self) -> Option<&Stats> {
@@ -391,16 +407,11 @@ impl<S: Store> Rig<S> for Files<'_, S> {
 
     fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
         let mut flames = std::mem::take(&mut self.flames);
-        let thread = match &mut self.place {
-            Place::Mounted(fs) => {
-                flames.extend(fs.stop_recording());
-                fs.volume_mut().thread_mut()
-            }
-            Place::Unmounted(volume) => volume.thread_mut(),
-            Place::Repeating(repeat) => repeat.volume_mut().thread_mut(),
-            Place::Gone => return flames,
-        };
-        flames.extend(thread.stop_recording().map(|flame| ("UBI", flame)));
+        if let Place::Mounted(fs) = &mut self.place {
+            flames.extend(fs.stop_recording());
+        }
+        let thread = self.volume_mut().and_then(|volume| volume.thread_mut().stop_recording());
+        flames.extend(thread.map(|flame| ("UBI", flame)));
         flames
     }
 

@@ -5,6 +5,8 @@ use fs::ubifs::{Counters, Ubifs};
 use sim::seam::{FileSystem, FsError, LebVolume, StatFs};
 use sim::{Cx, Flame, Ns, Pass};
 
+use crate::run::ubi_log::{FLUSHER, UBIFS_THREAD};
+
 /// The file system, and what is above it.
 enum Layers<V: LebVolume> {
     Bare(Box<Ubifs<V>>),
@@ -40,9 +42,10 @@ impl<V: LebVolume> Mounted<V> {
             Some(config) => Layers::Cached(Box::new(PageCache::new(fs, config))),
             None => Layers::Bare(Box::new(fs)),
         };
-        let mut thread = Cx::new();
-        thread.wait_until(now);
-        Mounted { layers, background: thread.clone(), flusher: thread, commits: 0 }
+        let [mut background, mut flusher] = [UBIFS_THREAD, FLUSHER].map(Cx::named);
+        background.wait_until(now);
+        flusher.wait_until(now);
+        Mounted { layers, background, flusher, commits: 0 }
     }
 
     /// Does something with the layer that programs see.

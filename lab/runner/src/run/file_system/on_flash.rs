@@ -110,7 +110,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
         let mounted = F::mount(ground, cx, of.mount);
         let fs = mounted.map_err(setup)?;
         let first = mount_of("first", &fs);
-        let mut thread = Cx::new();
+        let mut thread = Cx::named(F::COMM);
         thread.wait_until(cx.now());
         let mut files = OnFlash {
             of,
@@ -412,6 +412,14 @@ impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
         self.ground().ubi()
     }
 
+    fn ubi_mut(&mut self) -> Option<&mut Ubi<Array<<F::Ground as Ground>::S>>> {
+        match &mut self.place {
+            Place::Mounted(fs) => fs.ground_mut().ubi_mut(),
+            Place::Unmounted(ground) => ground.ubi_mut(),
+            Place::Gone => None,
+        }
+    }
+
     fn stats(&self) -> Option<&Stats> {
         let now = self.ground().ubi().map(Ubi::stats);
         self.before_mount.as_ref().map(|before| &before.0).or(now)
@@ -513,10 +521,9 @@ impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
         if let Place::Mounted(fs) = &self.place {
             figures.add(&fs.counters());
         }
-        let (load, reboots) = match (&self.of.load, &self.load) {
-            (_, Load::Device(device)) => ("reboots", Some(device.outcome())),
-            (JffsLoad::Program(load), _) => (load.name(), None),
-            (JffsLoad::Reboots(..), _) => ("reboots", None),
+        let reboots = match &self.load {
+            Load::Device(device) => Some(device.outcome()),
+            Load::None | Load::Program(_) => None,
         };
         let written = self.before_mount.as_ref().map_or_else(|| self.ground().written(), |before| before.1);
         Some(FileSystemOutcome {
@@ -531,7 +538,7 @@ impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
                 PageCacheOutcome { hits, misses, ..PageCacheOutcome::default() }
             }),
             reboots,
-            ..self.counted.outcome(F::KIND, load)
+            ..self.counted.outcome(F::KIND, self.of.load.name())
         })
     }
 

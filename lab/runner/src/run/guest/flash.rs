@@ -12,7 +12,7 @@ use sim::{CauseCounts, Cx, Flame, Ns, Peb, Seed};
 use super::load::Load;
 use super::script::{first_start, next_start};
 use super::ubi::Watch;
-use super::{GuestError, Host, Job, Keep, UbiDoes, UbiEvent, installed, setup};
+use super::{GuestError, Host, Job, Keep, installed, setup};
 use crate::flame::Graph;
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::file_system::FileSystemOutcome;
@@ -21,7 +21,7 @@ use crate::measure::outcome::guest::GuestOutcome;
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::run::flash::FlashRunError;
-use crate::run::{Progress, Reports};
+use crate::run::{Progress, Reports, UbiDoes, UbiEvent, UbiLog};
 use crate::schema::{Experiment, word};
 use crate::subject::RawFlash;
 
@@ -33,7 +33,7 @@ const PROGRESS_EVERY: u64 = 256;
 
 struct Port<'j, 'l, 'r> {
     array: Array<Bytes>,
-    log: Option<&'l mut dyn FnMut(&UbiEvent<'_>)>,
+    log: Option<UbiLog<'l>>,
     geometry: Geometry,
     job: Job<'j>,
     /// When the guest started: its clock begins anew each time.

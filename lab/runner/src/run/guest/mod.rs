@@ -14,9 +14,8 @@ mod ubi;
 
 use std::time::Duration;
 
-use guest::protocol::UbiCall;
 use guest::{BlockShape, FlashShape, Kernel, Machine, MachineError, Setup, Wanted};
-use sim::{Ns, Peb};
+use sim::Ns;
 use thiserror::Error;
 use workload::trace::TraceRecord;
 
@@ -33,6 +32,7 @@ pub use script::{BROKEN, after_a_cut, installed};
 pub use script::{CLEAN, DAMAGED, script};
 
 use crate::measure::outcome::guest::{GuestOutcome, Mark};
+use crate::run::UbiLog;
 use crate::schema::Experiment;
 use crate::schema::guest::{FsKind, Guest, Linux};
 
@@ -82,31 +82,11 @@ pub struct Host<'a> {
     /// whether each is measured.
     pub log: Option<Recorder<'a>>,
     /// Gets the measured calls of Linux's UBI, and erasures of raw flash.
-    pub ubi: Option<&'a mut dyn FnMut(&UbiEvent<'_>)>,
+    pub ubi: Option<UbiLog<'a>>,
 }
 
 /// Gets a request, and whether it is measured.
 pub type Recorder<'a> = &'a mut dyn FnMut(&TraceRecord, bool);
-
-/// A call of Linux's UBI, or an erasure.
-#[derive(Clone, Copy, Debug)]
-pub struct UbiEvent<'a> {
-    /// When, since the job began.
-    pub at: Ns,
-    /// The process that calls: a program, or UBI's background thread.
-    pub process: &'a [u8],
-    /// What it calls.
-    pub what: UbiDoes,
-}
-
-/// What happens to a LEB or a PEB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UbiDoes {
-    /// UBI is called.
-    Call(UbiCall),
-    /// A PEB is erased.
-    Erase(Peb),
-}
 
 /// Gets contents with their place in bytes.
 pub type Keep<'a> = &'a mut dyn FnMut(u64, &[u8]);
