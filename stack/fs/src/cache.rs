@@ -21,6 +21,8 @@
 //!   last opener. A page through which a cut goes is written at the cut, as UBIFS does.
 //! - A write to part of a page that is not cached reads the page first, unless it begins at or beyond the end of the file.
 //! - **Read-ahead** with the windows of Linux, where a file is read in sequence. UBIFS has none.
+//! - **Budgets.** The inner file system learns whether a page that is written to was cached: UBIFS keeps space for an index node
+//!   of one that was not, and of a hole ([`PageState`](sim::seam::PageState)).
 //! - **Failures.** A page whose write-back failed counts as clean: the next `fsync` of the inode and the next `sync` return
 //!   the error, once each. The inner file system learns of a write by
 //!   [`hold_back`](sim::seam::FileSystem::hold_back) when it is made, and may refuse it there: one that promises space
@@ -191,6 +193,8 @@ pub struct PageCache<F> {
     /// A failed write-back that no `sync` has reported.
     error: Option<FsError>,
     buffer: Vec<u8>,
+    /// What was promised for pages that are written or dropped, page by page.
+    are_new: Vec<bool>,
     counters: Counters,
 }
 
@@ -209,6 +213,7 @@ impl<F: FileSystem> PageCache<F> {
             flusher: Flusher::default(),
             error: None,
             buffer: Vec::new(),
+            are_new: Vec::new(),
             counters: Counters::default(),
         }
     }

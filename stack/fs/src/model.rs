@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use sim::Cx;
 use sim::seam::{
-    Attr, DeviceNumber, Dirent, FileSystem, FileType, FsError, Ino, InodeFlags, NAME_MAX, NewInode, Payload, ReadInto,
-    RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
+    Attr, DeviceNumber, Dirent, FileSystem, FileType, FsError, Held, Ino, InodeFlags, NAME_MAX, NewInode, PageState,
+    Payload, ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
 };
 
 use contents::Contents;
@@ -659,7 +659,7 @@ impl FileSystem for Model {
         Ok(length)
     }
 
-    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, _dirties: bool) -> Result<u32, FsError> {
+    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, page: PageState) -> Result<Held, FsError> {
         let now = self.now(cx);
         let (inode, _) = self.regular_mut(ino)?;
         let length = within_largest(ino, offset, length)?;
@@ -667,10 +667,17 @@ impl FileSystem for Model {
             contents.set_size(contents.size().max(offset + u64::from(length)));
         }
         inode.modified(now);
-        Ok(length)
+        Ok(Held { length, is_new: page == PageState::Absent })
     }
 
-    fn write_back(&mut self, _cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+    fn write_back(
+        &mut self,
+        _cx: &mut Cx,
+        ino: Ino,
+        offset: u64,
+        data: Payload<'_>,
+        _are_new: &[bool],
+    ) -> Result<u32, FsError> {
         self.put(ino, offset, data)
     }
 

@@ -490,13 +490,15 @@ section! {
 }
 
 section! {
-    /// Load of a file system: a fio job, each process with a file of its own. Requests are those of fio with its defaults: random
-    /// ones reach each block once before any twice. Reads and writes are of the page cache, one at a time.
+    /// Load of a file system: a fio job, each process with a file of its own. Requests are those of fio with its defaults. Reads and
+    /// writes are of the page cache, one at a time; what is clean of a file leaves it when the file is opened (`invalidate`).
     pub struct Fio {
         /// `name`: name of the job, and the beginning of its files' names.
         name: String = "job".to_owned(),
         /// Operations, as fio's `rw`; no trims.
         rw: ReadWrite = ReadWrite::Write,
+        /// `norandommap`: whether random requests may reach a block twice before all others once.
+        norandommap: bool = false,
         /// `bs`: bytes of a request, a multiple of 512.
         #[schemars(range(min = 512, max = 1_073_741_824))]
         block_bytes: u64 = 4096,

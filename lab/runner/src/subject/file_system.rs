@@ -401,6 +401,7 @@ fn of_fio(section: &Fio, seed: Seed) -> Result<Job, ExperimentError> {
     }
     let mut job = Job::new(&section.name, 1);
     (job.mix, job.random) = mix_of(section.rw);
+    job.random_map = job.random && !section.norandommap;
     job.mix_read_percent = section.read_percent;
     job.sizes = [const { Sizes::Fixed(0) }; 3].map(|_| Sizes::Fixed(section.block_bytes));
     job.align = [section.block_bytes; 3];

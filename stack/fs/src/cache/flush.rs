@@ -331,6 +331,8 @@ impl<F: FileSystem> PageCache<F> {
         let length = u32::try_from(end - begin).expect("a run is below 4 GiB");
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
+        self.are_new.clear();
+        self.are_new.extend((first..first + pages).map(|index| inode.table.is_new(index)));
         for index in first..first + pages {
             let page = inode.table.get(index).expect("a dirty page is cached");
             if let Some(contents) = self.pages.contents(page) {
@@ -339,14 +341,15 @@ impl<F: FileSystem> PageCache<F> {
         }
         let data = if self.keeps_bytes { Payload::Bytes(&buffer[..length as usize]) } else { Payload::Length(length) };
         let mut failed = 0;
-        let (written, result) = write_whole(&mut self.inner, &mut self.counters, cx, (ino, begin), data);
+        let (inner, counters) = (&mut self.inner, &mut self.counters);
+        let (written, result) = write_whole(inner, counters, cx, (ino, begin), data, &self.are_new);
         self.buffer = buffer;
         match result {
             Err(error) if error.is_power_loss() => return Err(error),
             Err(error) => {
                 failed = pages - u64::from(written / PAGE);
                 self.counters.failed += failed;
-                self.inner.let_go(ino, failed as u32);
+                self.inner.let_go(ino, &self.are_new[(pages - failed) as usize..]);
                 self.inodes.at_mut(slot).error = Some(error.clone());
                 self.error = Some(error);
             }
@@ -354,7 +357,7 @@ impl<F: FileSystem> PageCache<F> {
         }
         for index in first..first + pages {
             let table = &mut self.inodes.at_mut(slot).table;
-            table.set_dirty(index, false);
+            table.set_clean(index);
             let page = table.get(index).expect("a dirty page is cached");
             self.pages.set_clean(page);
         }
@@ -371,11 +374,13 @@ fn write_whole<F: FileSystem>(
     cx: &mut Cx,
     (ino, begin): (sim::seam::Ino, u64),
     data: Payload<'_>,
+    are_new: &[bool],
 ) -> (u32, Result<(), FsError>) {
     let mut written = 0;
     while written < data.len() {
         counters.calls += 1;
-        match inner.write_back(cx, ino, begin + u64::from(written), data.part(written, data.len() - written)) {
+        let (part, are_new) = (data.part(written, data.len() - written), &are_new[(written / PAGE) as usize..]);
+        match inner.write_back(cx, ino, begin + u64::from(written), part, are_new) {
             Ok(0) => return (written, Err(FsError::NoSpace)),
             Ok(bytes) => written += bytes,
             Err(error) => return (written, Err(error)),

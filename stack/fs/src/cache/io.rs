@@ -1,7 +1,7 @@
 //! Reads, writes and cuts of files.
 
 use sim::Cx;
-use sim::seam::{FileSystem, FsError, Ino, Payload, ReadInto};
+use sim::seam::{FileSystem, FsError, Held, Ino, PageState, Payload, ReadInto};
 
 use super::inodes::Reader;
 use super::pages::{Owner, PAGE};
@@ -236,8 +236,12 @@ impl<F: FileSystem> PageCache<F> {
             self.counters.read_to_write += 1;
             page = self.inodes.at(slot).table.get(index);
         }
-        let dirties = !self.inodes.at(slot).table.is_dirty(index);
-        let written = self.inner.hold_back(cx, ino, offset, data.len(), dirties)?;
+        let state = match page {
+            None => PageState::Absent,
+            Some(_) if self.inodes.at(slot).table.is_dirty(index) => PageState::Dirty,
+            Some(_) => PageState::Clean,
+        };
+        let Held { length: written, is_new } = self.inner.hold_back(cx, ino, offset, data.len(), state)?;
         let inode = self.inodes.at_mut(slot);
         inode.size = size.max(offset + u64::from(written));
         if written == 0 {
@@ -255,7 +259,8 @@ impl<F: FileSystem> PageCache<F> {
                 Payload::Length(_) => inside.fill(0),
             }
         }
-        if self.inodes.at_mut(slot).table.set_dirty(index, true) {
+        if state != PageState::Dirty {
+            self.inodes.at_mut(slot).table.set_dirty(index, is_new);
             self.pages.set_dirty(page);
             self.dirty += 1;
             self.queue(slot, cx.now());
@@ -305,16 +310,29 @@ impl<F: FileSystem> PageCache<F> {
     /// Drops the pages from `from` to `to`, which is not included, written or not.
     pub(super) fn drop_pages(&mut self, slot: u32, from: u64, to: u64) {
         let inode = self.inodes.at_mut(slot);
-        let mut dirty = 0;
+        self.are_new.clear();
         while let Some(taken) = inode.table.take(from, to) {
             self.pages.remove(taken.slot);
-            dirty += u32::from(taken.is_dirty);
+            if taken.is_dirty {
+                self.are_new.push(taken.is_new);
+            }
         }
+        let dirty = self.are_new.len() as u64;
         if dirty > 0 {
-            self.dirty -= u64::from(dirty);
-            self.counters.dropped += u64::from(dirty);
-            self.inner.let_go(inode.ino, dirty);
+            self.dirty -= dirty;
+            self.counters.dropped += dirty;
+            self.inner.let_go(inode.ino, &self.are_new);
         }
+    }
+
+    /// Drops the clean pages of a file.
+    pub(super) fn drop_clean_pages(&mut self, slot: u32) {
+        let mut to = u64::MAX;
+        while let Some(index) = self.inodes.at(slot).table.last_clean(to) {
+            self.drop_pages(slot, index, index + 1);
+            to = index;
+        }
+        self.inodes.remove_if_idle(slot);
     }
 
     /// The inode is gone.

@@ -178,6 +178,12 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
         self.inner.statfs(cx)
     }
 
+    fn drop_clean(&mut self, ino: Ino) {
+        if let Some(slot) = self.inodes.find(ino) {
+            self.drop_clean_pages(slot);
+        }
+    }
+
     fn open(&mut self, cx: &mut Cx, ino: Ino) -> Result<(), FsError> {
         self.inner.open(cx, ino)?;
         let slot = self.slot(cx, ino)?;

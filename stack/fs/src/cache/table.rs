@@ -1,4 +1,5 @@
-//! The cached pages of a file: leaves of 64 pages, sorted, each with a bit for "cached" and one for "dirty".
+//! The cached pages of a file: leaves of 64 pages, sorted, each with bits for "cached", "dirty" and, of a dirty one,
+//! "new": the file system below may not have it.
 
 const LEAF: u64 = 64;
 
@@ -8,6 +9,8 @@ struct Leaf {
     number: u64,
     cached: u64,
     dirty: u64,
+    /// Of the dirty ones.
+    new: u64,
     slots: [u32; LEAF as usize],
 }
 
@@ -26,6 +29,8 @@ pub(super) struct Taken {
     pub slot: u32,
     /// Whether it was dirty.
     pub is_dirty: bool,
+    /// Whether it was dirty and new.
+    pub is_new: bool,
 }
 
 /// Bits from `bit` on.
@@ -68,7 +73,7 @@ impl Table {
     pub fn insert(&mut self, index: u64, slot: u32) {
         let number = index / LEAF;
         let at = self.find(number).unwrap_or_else(|at| {
-            let leaf = Leaf { number, cached: 0, dirty: 0, slots: [0; LEAF as usize] };
+            let leaf = Leaf { number, cached: 0, dirty: 0, new: 0, slots: [0; LEAF as usize] };
             self.leaves.insert(at, leaf);
             at
         });
@@ -79,17 +84,45 @@ impl Table {
         self.cached += 1;
     }
 
-    /// Marks a cached page as dirty or as clean; returns whether that is new.
-    pub fn set_dirty(&mut self, index: u64, is_dirty: bool) -> bool {
+    fn cached(&mut self, index: u64) -> (&mut Leaf, u64) {
         let at = self.find(index / LEAF).expect("the page is cached");
         let (leaf, bit) = (&mut self.leaves[at], index % LEAF);
         debug_assert!(leaf.cached >> bit & 1 == 1, "page {index} is not cached");
-        if (leaf.dirty >> bit & 1 == 1) == is_dirty {
-            return false;
-        }
-        leaf.dirty ^= 1 << bit;
-        self.dirty = if is_dirty { self.dirty + 1 } else { self.dirty - 1 };
-        true
+        (leaf, bit)
+    }
+
+    /// Marks a cached page that is clean as dirty. `is_new`: the file system below may not have it.
+    pub fn set_dirty(&mut self, index: u64, is_new: bool) {
+        let (leaf, bit) = self.cached(index);
+        debug_assert!(leaf.dirty >> bit & 1 == 0, "page {index} is dirty already");
+        leaf.dirty |= 1 << bit;
+        leaf.new |= u64::from(is_new) << bit;
+        self.dirty += 1;
+    }
+
+    /// Marks a dirty page as clean.
+    pub fn set_clean(&mut self, index: u64) {
+        let (leaf, bit) = self.cached(index);
+        debug_assert!(leaf.dirty >> bit & 1 == 1, "page {index} is clean already");
+        leaf.dirty &= !(1 << bit);
+        leaf.new &= !(1 << bit);
+        self.dirty -= 1;
+    }
+
+    /// Whether a dirty page is new.
+    pub fn is_new(&self, index: u64) -> bool {
+        self.find(index / LEAF).is_ok_and(|at| self.leaves[at].new >> (index % LEAF) & 1 == 1)
+    }
+
+    /// A clean page, if there is one, that is the last before `to`, which is not included.
+    pub fn last_clean(&self, to: u64) -> Option<u64> {
+        let last = to.checked_sub(1)?;
+        let past = self.find(last / LEAF).map_or_else(|at| at, |at| at + 1);
+        self.leaves[..past].iter().rev().find_map(|leaf| {
+            let first = leaf.number * LEAF;
+            let below = if last - first < LEAF - 1 { !from_bit(last - first + 1) } else { !0 };
+            (leaf.cached & !leaf.dirty & below).checked_ilog2().map(|bit| first + u64::from(bit))
+        })
     }
 
     /// Takes out the last cached page from `from` to `to`, which is not included.
@@ -104,9 +137,11 @@ impl Table {
             if first + bit < from {
                 return None;
             }
-            let taken = Taken { slot: leaf.slots[bit as usize], is_dirty: leaf.dirty >> bit & 1 == 1 };
+            let is = |bits: u64| bits >> bit & 1 == 1;
+            let taken = Taken { slot: leaf.slots[bit as usize], is_dirty: is(leaf.dirty), is_new: is(leaf.new) };
             leaf.cached &= !(1 << bit);
             leaf.dirty &= !(1 << bit);
+            leaf.new &= !(1 << bit);
             self.cached -= 1;
             self.dirty -= u64::from(taken.is_dirty);
             if leaf.cached == 0 {
@@ -176,27 +211,32 @@ mod tests {
             match rng.below(8) {
                 0..4 if !map.contains_key(&index) => {
                     table.insert(index, step);
-                    map.insert(index, (step, false));
+                    map.insert(index, (step, false, false));
                 }
                 0..6 => {
-                    if let Some((_, is_dirty)) = map.get_mut(&index) {
-                        let dirty = rng.chance(0.7);
-                        assert_eq!(table.set_dirty(index, dirty), dirty != *is_dirty);
-                        *is_dirty = dirty;
+                    if let Some((_, is_dirty, is_new)) = map.get_mut(&index) {
+                        if !*is_dirty {
+                            *is_new = rng.chance(0.5);
+                            table.set_dirty(index, *is_new);
+                            *is_dirty = true;
+                        } else if rng.chance(0.3) {
+                            table.set_clean(index);
+                            (*is_dirty, *is_new) = (false, false);
+                        }
                     }
                 }
                 6 => {
                     let to = index + rng.below(90);
                     let last = map.range(index..to).next_back().map(|(&index, &page)| (index, page));
-                    let taken = last.map(|(_, (slot, is_dirty))| Taken { slot, is_dirty });
+                    let taken = last.map(|(_, (slot, is_dirty, is_new))| Taken { slot, is_dirty, is_new });
                     assert_eq!(table.take(index, to), taken, "step {step}");
                     last.map(|(index, _)| map.remove(&index));
                 }
                 _ => {
                     let most = 1 + rng.below(80);
-                    let first = map.range(index..).find(|(_, (_, is_dirty))| *is_dirty).map(|(&first, _)| first);
+                    let first = map.range(index..).find(|(_, (_, is_dirty, _))| *is_dirty).map(|(&first, _)| first);
                     let run = first.map(|first| {
-                        let dirty = |at: &u64| map.get(at).is_some_and(|(_, is_dirty)| *is_dirty);
+                        let dirty = |at: &u64| map.get(at).is_some_and(|(_, is_dirty, _)| *is_dirty);
                         (first, (first..first + most).take_while(dirty).count() as u64)
                     });
                     assert_eq!(table.dirty_run(index, most), run, "step {step}");
@@ -204,8 +244,11 @@ mod tests {
             }
             assert_eq!(table.get(index), map.get(&index).map(|page| page.0));
             assert_eq!(table.is_dirty(index), map.get(&index).is_some_and(|page| page.1));
+            assert_eq!(table.is_new(index), map.get(&index).is_some_and(|page| page.2));
+            let clean = map.range(..index).rev().find(|(_, (_, is_dirty, _))| !is_dirty).map(|(&clean, _)| clean);
+            assert_eq!(table.last_clean(index), clean, "step {step}");
         }
-        let pages: Vec<_> = map.iter().map(|(&index, &(slot, is_dirty))| (index, slot, is_dirty)).collect();
+        let pages: Vec<_> = map.iter().map(|(&index, &(slot, is_dirty, _))| (index, slot, is_dirty)).collect();
         assert_eq!(table.pages(), pages);
     }
 }

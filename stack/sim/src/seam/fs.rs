@@ -513,6 +513,26 @@ impl FsError {
     }
 }
 
+/// What a cache has of a page that is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageState {
+    /// Nothing: all of it is written, or it lies beyond the end of the file.
+    Absent,
+    /// What the file system below has.
+    Clean,
+    /// What is not written back yet.
+    Dirty,
+}
+
+/// What [`FileSystem::hold_back`] promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes that the cache may keep, fewer where the largest file ends.
+    pub length: u32,
+    /// Whether space was promised for a page that the file system may not have yet. Of a page that was dirty it says nothing.
+    pub is_new: bool,
+}
+
 /// A file system.
 ///
 /// Implementors: `fs::model`, the oracle in memory, the file systems of `fs` on a volume, and `fs::cache` above another.
@@ -604,28 +624,47 @@ pub trait FileSystem {
 
     /// A cache above keeps a write for later: `length` bytes at `offset`, all in one page of 4,096 bytes. The file grows
     /// and its times move as if it were written. The contents follow by [`write_back`](Self::write_back), or never, as
-    /// [`let_go`](Self::let_go) says. If `dirties`, nothing of this page was kept before: a file system that budgets
-    /// promises space for the page. Returns the number of bytes that the cache may keep, fewer where the largest file ends.
+    /// [`let_go`](Self::let_go) says. Unless the page was dirty before, a file system that budgets promises space for it.
     ///
     /// Without an implementation the size is set and no space is promised: the write may fail with `NoSpace` later.
     /// Errors: as [`write`](Self::write).
-    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, _dirties: bool) -> Result<u32, FsError> {
+    fn hold_back(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        offset: u64,
+        length: u32,
+        _page: PageState,
+    ) -> Result<Held, FsError> {
         let size = self.getattr(cx, ino)?.size;
         self.setattr(cx, ino, &SetAttr::size(size.max(offset.saturating_add(length.into()))))?;
-        Ok(length)
+        Ok(Held { length, is_new: true })
     }
 
     /// Writes contents that were kept: from the beginning of a page, to the end of a page or of the file. Their promised
-    /// space is used. The times stay, as they moved when the write was kept. Returns as [`write`](Self::write).
+    /// space is used: `are_new` has [`Held::is_new`] of each page. The times stay, as they moved when the write was kept. Returns
+    /// as [`write`](Self::write).
     ///
     /// Without an implementation it is a [`write`](Self::write), which moves them again.
     /// Errors: as [`write`](Self::write).
-    fn write_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+    fn write_back(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        offset: u64,
+        data: Payload<'_>,
+        _are_new: &[bool],
+    ) -> Result<u32, FsError> {
         self.write(cx, ino, offset, data)
     }
 
-    /// The contents of so many pages that were kept are dropped, with their promises. The inode may be gone already.
-    fn let_go(&mut self, _ino: Ino, _pages: u32) {}
+    /// The contents of pages that were kept are dropped, with their promises: `are_new` has [`Held::is_new`] of each. The inode may
+    /// be gone already.
+    fn let_go(&mut self, _ino: Ino, _are_new: &[bool]) {}
+
+    /// Nobody will read the contents of this file soon, as `POSIX_FADV_DONTNEED` says of a whole file: a cache drops the pages that
+    /// are clean.
+    fn drop_clean(&mut self, _ino: Ino) {}
 
     /// Reserves or removes space. Without an implementation: `NotSupported`, as UBIFS answers.
     fn fallocate(

@@ -19,8 +19,8 @@ mod ram_volume;
 pub use block::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, SECTOR_BYTES};
 pub use flash::{Flash, FlashError, Geometry, Medium, ReadStatus};
 pub use fs::{
-    Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, FsError, Ino, InodeFlags, NAME_MAX, NewInode,
-    ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
+    Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, FsError, Held, Ino, InodeFlags, NAME_MAX,
+    NewInode, PageState, ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
 };
 pub use leb::{LebError, LebVolume};
 pub use payload::Payload;

@@ -13,6 +13,8 @@
 //! - While the number of writes is a multiple of `fsync`, fio synchronizes after reads as well, when nothing is dirty.
 //! - A job with `fsync` and `fdatasync` calls `fsync` where either is due.
 //! - Contents are random, as fio's are by default, whatever the options of buffers say.
+//! - fio lets the kernel drop the file's clean pages when it opens it, and when a job that goes on begins the file anew
+//!   (`invalidate`, on by default); so does this, whatever `invalidate` says.
 //! - Trims, rate limits, and sizes and offsets in percent are refused.
 
 use sim::seam::{BlockOp, BlockRequest, FileSystem, FsError, Ino, NewInode, ReadInto, SetAttr};
@@ -47,6 +49,8 @@ pub struct FioFile {
     /// Bytes that the file must have.
     file_bytes: u64,
     generator: Generator,
+    /// How often the file was begun anew.
+    restarts: u64,
     phase: Phase,
     ino: Option<Ino>,
     delay: Ns,
@@ -84,6 +88,7 @@ impl FioFile {
             name: format!("{}.{clone}.0", job.name),
             file_bytes,
             generator: Generator::new(job, clone, file_bytes / SECTOR, seed)?,
+            restarts: 0,
             phase: Phase::SetUp,
             ino: None,
             delay: Ns(low.0 + drawn),
@@ -180,7 +185,10 @@ impl FioFile {
             found => found.and_then(|attr| fs.open(cx, attr.ino).map(|()| attr.ino)),
         };
         match opened {
-            Ok(ino) => self.ino = Some(ino),
+            Ok(ino) => {
+                fs.drop_clean(ino);
+                self.ino = Some(ino);
+            }
             Err(error) => return Some(self.told(FileOp::Create, (0, 0), Err(error))),
         }
         cx.idle_until(cx.now() + self.delay);
@@ -204,6 +212,12 @@ impl FioFile {
         }
         self.requests += 1;
         let (offset, bytes) = (sector * SECTOR, sectors * SECTOR as u32);
+        let restarts = self.generator.restarts();
+        if std::mem::replace(&mut self.restarts, restarts) != restarts
+            && let Some(ino) = self.ino
+        {
+            fs.drop_clean(ino);
+        }
         if op == BlockOp::Write {
             return Some(self.write(fs, cx, offset, bytes));
         }

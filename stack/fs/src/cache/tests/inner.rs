@@ -1,8 +1,10 @@
 //! The model as an inner file system that takes time, notes what is written, and can be full.
 
+use std::collections::BTreeMap;
+
 use sim::seam::{
-    Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, FsError, Ino, NewInode, Payload, ReadInto,
-    RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
+    Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, FsError, Held, Ino, NewInode, PageState, Payload,
+    ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
 };
 use sim::{Cx, Ns};
 
@@ -24,6 +26,10 @@ pub struct Inner {
     pub syncs: u32,
     /// Pages promised and not yet used or dropped.
     pub promised: u64,
+    /// Of these, such as are new: of those of which the cache had nothing all, of the others a third.
+    pub new: u64,
+    /// Whether the page was new when it was promised last.
+    pub was_new: BTreeMap<(Ino, u64), bool>,
 }
 
 impl Inner {
@@ -38,6 +44,8 @@ impl Inner {
             fsyncs: Vec::new(),
             syncs: 0,
             promised: 0,
+            new: 0,
+            was_new: BTreeMap::new(),
         }
     }
 
@@ -119,23 +127,43 @@ impl FileSystem for Inner {
         }
         Ok(written)
     }
-    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, dirties: bool) -> Result<u32, FsError> {
+    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, page: PageState) -> Result<Held, FsError> {
         assert!(offset % PAGE + u64::from(length) <= PAGE, "a write is kept in more than one page");
-        let held = self.model.hold_back(cx, ino, offset, length, dirties)?;
-        self.promised += u64::from(dirties);
-        Ok(held)
+        let held = self.model.hold_back(cx, ino, offset, length, page)?;
+        let is_new = held.is_new || (offset / PAGE).is_multiple_of(3);
+        if page != PageState::Dirty {
+            self.promised += 1;
+            self.new += u64::from(is_new);
+            self.was_new.insert((ino, offset / PAGE), is_new);
+        }
+        Ok(Held { is_new, ..held })
     }
-    fn write_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+    fn write_back(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        offset: u64,
+        data: Payload<'_>,
+        are_new: &[bool],
+    ) -> Result<u32, FsError> {
         assert!(offset.is_multiple_of(PAGE), "a write-back begins within a page");
         let end = offset + u64::from(data.len());
         let size = self.model.getattr(cx, ino)?.size;
         assert!(end == size || end < size && end.is_multiple_of(PAGE), "a write-back ends within a page");
+        assert_eq!(are_new.len() as u64, u64::from(data.len()).div_ceil(PAGE));
         let length = self.note(cx, ino, offset, data.len())?;
-        self.promised -= u64::from(length).div_ceil(PAGE);
-        self.model.write_back(cx, ino, offset, data.part(0, length))
+        let pages = u64::from(length).div_ceil(PAGE);
+        for (page, &is_new) in (offset / PAGE..).zip(&are_new[..pages as usize]) {
+            assert_eq!(self.was_new[&(ino, page)], is_new, "page {page}");
+            self.new -= u64::from(is_new);
+        }
+        self.promised -= pages;
+        self.model.write_back(cx, ino, offset, data.part(0, length), are_new)
     }
-    fn let_go(&mut self, _ino: Ino, pages: u32) {
-        self.promised -= u64::from(pages);
+    fn let_go(&mut self, _ino: Ino, are_new: &[bool]) {
+        self.promised -= are_new.len() as u64;
+        self.new -= are_new.iter().filter(|&&is_new| is_new).count() as u64;
+        assert!(self.new <= self.promised);
     }
     fn fallocate(
         &mut self,

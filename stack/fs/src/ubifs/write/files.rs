@@ -3,7 +3,7 @@
 //! Source: Linux 6.12 `fs/ubifs/file.c`, `journal.c` (behaviour).
 
 use sim::Cx;
-use sim::seam::{FsError, Ino, LebVolume, Payload, ReadInto, SetAttr, Timestamp};
+use sim::seam::{FsError, Held, Ino, LebVolume, PageState, Payload, ReadInto, SetAttr, Timestamp};
 
 use super::budget::Request;
 use super::{Result, Ubifs, UbifsError};
@@ -22,17 +22,10 @@ const LEAST_GAIN: usize = 64;
 /// Largest file.
 const MAX_BYTES: u64 = (MAX_BLOCK as u64 + 1) * BLOCK_BYTES as u64;
 
-/// What is promised for a page that a cache keeps.
-const PAGE: Request = Request {
-    new_inode: false,
-    new_inline: 0,
-    new_page: true,
-    new_entry: false,
-    changed_page: false,
-    changed_inodes: 0,
-    changed_inline: 0,
-    changed_entry: false,
-};
+/// What is promised for a page: with index nodes, if it may be new.
+fn page_request(is_new: bool) -> Request {
+    Request { new_page: is_new, changed_page: !is_new, ..Request::default() }
+}
 
 type FsResult<T> = std::result::Result<T, FsError>;
 
@@ -128,30 +121,32 @@ impl<V: LebVolume> Ubifs<V> {
     }
 
     /// A write that a cache above keeps: the file grows and its times move, and space is promised for a page that was not
-    /// kept before.
+    /// kept before. As Linux, it does not look for a page of which the cache has nothing: that counts as new.
     pub(super) fn promise_write(
         &mut self,
         cx: &mut Cx,
         ino: Ino,
         offset: u64,
         length: u32,
-        dirties: bool,
-    ) -> FsResult<u32> {
+        page: PageState,
+    ) -> FsResult<Held> {
         let slot = self.get_file(cx, ino)?;
         if offset >= MAX_BYTES {
             return Err(FsError::FileTooBig { ino, bytes: offset });
         }
         let length = u64::from(length).min(MAX_BYTES - offset);
+        let number = (offset / Self::BLOCK) as u32;
         self.change(|fs| {
-            if dirties {
-                fs.reserve_budget(cx, &PAGE)?;
-            }
+            let is_new = match page {
+                PageState::Clean => !fs.has_block(cx, fs.inodes.at(slot).ino, number)?,
+                PageState::Absent | PageState::Dirty => true,
+            };
+            let request = if page == PageState::Dirty { Request::default() } else { page_request(is_new) };
+            fs.reserve_budget(cx, &request)?;
             if !fs.is_as_before(cx, slot, offset + length)
                 && let Err(error) = fs.dirty(cx, slot)
             {
-                if dirties {
-                    fs.release_budget(&PAGE);
-                }
+                fs.release_budget(&request);
                 return Err(error);
             }
             let now = fs.now(cx);
@@ -160,23 +155,33 @@ impl<V: LebVolume> Ubifs<V> {
             if offset + length > inode.size {
                 (inode.size, inode.size_is_dirty) = (offset + length, true);
             }
-            Ok(length as u32)
+            Ok(Held { length: length as u32, is_new })
         })
     }
 
+    fn has_block(&mut self, cx: &mut Cx, ino: u32, number: u32) -> Result<bool> {
+        Ok(self.index.find(&mut self.nodes, cx, Key::data(ino, number))?.is_some())
+    }
+
     /// Writes pages whose space was promised. The times stay.
-    pub(super) fn write_promised(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> FsResult<u32> {
+    pub(super) fn write_promised(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        offset: u64,
+        data: Payload<'_>,
+        are_new: &[bool],
+    ) -> FsResult<u32> {
         let slot = self.get_file(cx, ino)?;
-        let pages = (offset + u64::from(data.len())).div_ceil(Self::BLOCK) - offset / Self::BLOCK;
         self.promised.clear();
-        self.promised.resize(pages as usize, PAGE);
+        self.promised.extend(are_new.iter().copied().map(page_request));
         self.change(|fs| fs.write_blocks(cx, slot, offset, data))?;
         Ok(data.len())
     }
 
     /// Pages whose space was promised will not be written.
-    pub(super) fn drop_promises(&mut self, pages: u32) {
-        (0..pages).for_each(|_| self.release_budget(&PAGE));
+    pub(super) fn drop_promises(&mut self, are_new: &[bool]) {
+        are_new.iter().for_each(|&is_new| self.release_budget(&page_request(is_new)));
     }
 
     /// Promises space for the blocks of a range, as far as there is any: block by block in `promised`. Returns how many
@@ -191,9 +196,8 @@ impl<V: LebVolume> Ubifs<V> {
             let number = at / Self::BLOCK;
             let next = ((number + 1) * Self::BLOCK).min(end);
             // A whole block is not looked up: it counts as new.
-            let is_new = next - at == Self::BLOCK
-                || self.index.find(&mut self.nodes, cx, Key::data(ino, number as u32))?.is_none();
-            let request = Request { new_page: is_new, changed_page: !is_new, ..Request::default() };
+            let is_new = next - at == Self::BLOCK || !self.has_block(cx, ino, number as u32)?;
+            let request = page_request(is_new);
             match self.reserve_budget(cx, &request) {
                 Ok(()) => self.promised.push(request),
                 Err(UbifsError::NoSpace) if at > offset => break,

@@ -2,8 +2,8 @@
 
 use sim::Cx;
 use sim::seam::{
-    Attr, DeviceNumber, Dirent, FileSystem, FileType, FsError, Ino, InodeFlags, LebVolume, NewInode, Payload, ReadInto,
-    RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
+    Attr, DeviceNumber, Dirent, FileSystem, FileType, FsError, Held, Ino, InodeFlags, LebVolume, NewInode, PageState,
+    Payload, ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
 };
 
 use super::Ubifs;
@@ -156,17 +156,24 @@ impl<V: LebVolume> FileSystem for Ubifs<V> {
         self.write_file(cx, ino, offset, data)
     }
 
-    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, dirties: bool) -> Result<u32, FsError> {
-        self.promise_write(cx, ino, offset, length, dirties)
+    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, page: PageState) -> Result<Held, FsError> {
+        self.promise_write(cx, ino, offset, length, page)
     }
 
-    fn write_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+    fn write_back(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        offset: u64,
+        data: Payload<'_>,
+        are_new: &[bool],
+    ) -> Result<u32, FsError> {
         self.bound_memory();
-        self.write_promised(cx, ino, offset, data)
+        self.write_promised(cx, ino, offset, data, are_new)
     }
 
-    fn let_go(&mut self, _: Ino, pages: u32) {
-        self.drop_promises(pages);
+    fn let_go(&mut self, _: Ino, are_new: &[bool]) {
+        self.drop_promises(are_new);
     }
 
     fn getxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {

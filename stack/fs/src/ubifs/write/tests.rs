@@ -1,6 +1,6 @@
 //! What a call writes, beside Linux: `nandlab study fastmap-latency --kernel` shows it of a guest.
 
-use sim::seam::{FileSystem, NewInode, Payload, RamVolume};
+use sim::seam::{FileSystem, NewInode, PageState, Payload, RamVolume};
 use sim::{Cx, Ns};
 
 use super::*;
@@ -48,6 +48,40 @@ fn a_synchronized_overwrite_writes_the_inode_if_its_times_move() {
     assert_eq!(of_call(&mut fs, cx, append), [4144, 160, 4 * 2048 - 4144 - 160]);
     fs.setattr(cx, ino, &sim::seam::SetAttr { mode: Some(0o600), ..Default::default() }).unwrap();
     assert_eq!(of_call(&mut fs, cx, write), [4144, 160, 4 * 2048 - 4144 - 160]);
+}
+
+/// A page of which the cache has nothing is promised an index node of 192 bytes; one that it has is not, unless it is a hole.
+/// Three times the index is kept, in LEBs without the largest node, with one for its head, and at least six. By hand: 600 nodes
+/// alone are 3 × 115,200 / 15,680, or 23 LEBs, and one. Linux 6.12 `ubifs_write_begin`, `ubifs_calc_min_idx_lebs`.
+#[test]
+fn a_page_that_is_cached_takes_no_space_of_the_index_unless_it_is_a_hole() {
+    let cx = &mut Cx::new();
+    let make =
+        mkfs::Options { compress: mkfs::Compress::Always(Compression::None), ..mkfs::Options::new(512, 15_872, 600) };
+    let mut fs = Ubifs::format(RamVolume::new(600, 15_872, 512), cx, &make, Options::default()).unwrap();
+    let ino = fs.create(cx, FileSystem::root(&fs), b"file", NewInode::of_root(0o644)).unwrap().ino;
+    for page in 0..600 {
+        fs.write(cx, ino, page * 4096, Payload::Bytes(&[7; 4096])).unwrap();
+    }
+    fs.setattr(cx, ino, &sim::seam::SetAttr::size(1200 * 4096)).unwrap();
+    fs.sync(cx).unwrap();
+    for (state, first, is_new) in [
+        (PageState::Clean, 0, false),
+        (PageState::Absent, 0, true),
+        (PageState::Clean, 600, true),
+        (PageState::Dirty, 0, false),
+    ] {
+        for page in first..first + 600 {
+            let held = fs.hold_back(cx, ino, page * 4096, 4096, state).unwrap();
+            assert!(held.length == 4096 && (held.is_new == is_new || state == PageState::Dirty), "{held:?}");
+        }
+        let least = fs.budget.min_index_lebs;
+        assert!(if is_new { least >= 24 } else { least == 6 }, "{state:?} from page {first}: {least}");
+        if state != PageState::Dirty {
+            fs.let_go(ino, &[is_new; 600]);
+            fs.index_was_committed();
+        }
+    }
 }
 
 /// Directories that hold each other, as in a damaged image: the way up has no end.

@@ -20,6 +20,8 @@ pub(super) struct Permutation {
     /// Next position in the order; with the cipher, in its domain, which is a power of two.
     at: u64,
     order: Order,
+    /// Orders that have begun.
+    pub passes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -65,7 +67,7 @@ impl Cipher {
 impl Permutation {
     /// An order of `blocks` blocks, at least 1.
     pub(super) fn new(blocks: u64, rng: &mut Rng) -> Permutation {
-        let mut new = Permutation { blocks, at: 0, order: Order::Shuffled(Vec::new()) };
+        let mut new = Permutation { blocks, at: 0, order: Order::Shuffled(Vec::new()), passes: 0 };
         if blocks <= SHUFFLED {
             new.order = Order::Shuffled((0..blocks as u32).collect());
         }
@@ -76,6 +78,7 @@ impl Permutation {
     /// Draws another order.
     fn begin(&mut self, rng: &mut Rng) {
         self.at = 0;
+        self.passes += 1;
         match &mut self.order {
             Order::Shuffled(order) if self.blocks <= SHUFFLED => {
                 for last in (1..order.len()).rev() {
@@ -120,6 +123,8 @@ pub(super) struct UnitMap {
     levels: Vec<Vec<u64>>,
     units: u64,
     left: u64,
+    /// How often all became free.
+    pub passes: u64,
 }
 
 impl UnitMap {
@@ -138,7 +143,7 @@ impl UnitMap {
                 break;
             }
         }
-        let mut map = UnitMap { levels, units, left: 0 };
+        let mut map = UnitMap { levels, units, left: 0, passes: 0 };
         map.clear();
         map
     }
@@ -157,6 +162,7 @@ impl UnitMap {
             bits = level.len() as u64;
         }
         self.left = self.units;
+        self.passes += 1;
     }
 
     /// The first unit from `from` on that was not visited.

@@ -33,6 +33,8 @@ pub struct Generator {
     queue: u16,
     directions: [Direction; 3],
     cover: Cover,
+    /// How often a direction began at the beginning of the region again.
+    wraps: u64,
     /// Sectors and requests that may still be issued, and which requests count towards these limits.
     sectors_left: u64,
     requests_left: u64,
@@ -151,6 +153,7 @@ impl Generator {
             queue: job.queue,
             directions,
             cover,
+            wraps: 0,
             sectors_left: limit,
             requests_left: job.number_ios.map_or(u64::MAX, |number| number.saturating_mul(job.loops)),
             flush: if writes { [every(job.fsync), every(job.fdatasync), before] } else { [every(0); 3] },
@@ -169,6 +172,17 @@ impl Generator {
     /// The job's region: first sector and number of sectors.
     pub fn region(&self) -> (u64, u64) {
         (self.first, self.len)
+    }
+
+    /// How often the region was begun anew: in sequence at its beginning, at random when each block was visited once. Without
+    /// a random map it never is.
+    pub fn restarts(&self) -> u64 {
+        let passes = match &self.cover {
+            Cover::None => 1,
+            Cover::Blocks(order, _) => order.passes,
+            Cover::Units(map, _) => map.passes,
+        };
+        self.wraps + passes - 1
     }
 
     /// Issues no more data: only the last flush follows, if the job has one.
@@ -282,6 +296,7 @@ impl Generator {
                 Cover::Units(..) => return self.place_in_map(at),
             }
         } else if direction.next + direction.min > self.len {
+            self.wraps += 1;
             0
         } else {
             direction.next
