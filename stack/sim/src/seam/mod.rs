@@ -10,6 +10,7 @@
 mod block;
 mod flash;
 mod fs;
+mod fs_error;
 mod leb;
 mod payload;
 mod ram_disk;
@@ -19,9 +20,10 @@ mod ram_volume;
 pub use block::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, SECTOR_BYTES};
 pub use flash::{Flash, FlashError, Geometry, Medium, ReadStatus};
 pub use fs::{
-    Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, FsError, Held, Ino, InodeFlags, NAME_MAX,
-    NewInode, PageState, ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
+    Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, Held, Ino, InodeFlags, NAME_MAX, NewInode,
+    PageState, ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
 };
+pub use fs_error::FsError;
 pub use leb::{LebError, LebVolume};
 pub use payload::Payload;
 pub use ram_disk::RamDisk;

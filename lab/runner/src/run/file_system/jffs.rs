@@ -108,7 +108,7 @@ impl<G: Ground> Jffs for jffs2::Jffs2<G> {
     type Options = jffs2::Options;
     const KIND: &'static str = "jffs2";
     const THREAD: &'static str = "JFFS2";
-    const COMM: &'static str = "jffs2_gcd_mtd0";
+    const COMM: &'static str = "jffs2_gcd_mtd1";
 
     fn mount(ground: G, cx: &mut Cx, options: jffs2::Options) -> Result<Self, FsError> {
         Ok(jffs2::Jffs2::mount(ground, cx, options)?)
