@@ -85,7 +85,7 @@ pub enum FsError {
         /// Its length.
         bytes: usize,
     },
-    /// `ENAMETOOLONG`: a name above [`NAME_MAX`], or a target of a symbolic link that is too long.
+    /// `ENAMETOOLONG`: a name above [`NAME_MAX`](super::NAME_MAX), or a target of a symbolic link that is too long.
     #[error("a name of {bytes} bytes is too long")]
     NameTooLong {
         /// Its length.
