@@ -351,6 +351,9 @@ fn a_long_run_by_its_beginning_wears_the_flash_as_a_long_run() {
         seeds.into_iter().map(|seed| seed.join().expect("it does not fail")).collect()
     });
     for (at, id) in ids.into_iter().enumerate() {
+        for [whole, by_record] in found.iter().map(|of_seed| of_seed[at]) {
+            assert!((by_record / whole - 1.0).abs() < 0.1, "{id} of one seed: {whole}, by the record {by_record}");
+        }
         let [whole, by_record] = [0, 1].map(|which| found.iter().map(|of_seed| of_seed[at][which]).sum::<f64>() / 4.0);
         assert!((by_record / whole - 1.0).abs() < 0.05, "{id}: {whole}, by the record {by_record}");
     }
