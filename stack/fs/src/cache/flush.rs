@@ -349,7 +349,6 @@ impl<F: FileSystem> PageCache<F> {
             Err(error) => {
                 failed = pages - u64::from(written / PAGE);
                 self.counters.failed += failed;
-                self.inner.let_go(ino, &self.are_new[(pages - failed) as usize..]);
                 self.inodes.at_mut(slot).error = Some(error.clone());
                 self.error = Some(error);
             }
@@ -381,7 +380,10 @@ fn write_whole<F: FileSystem>(
         counters.calls += 1;
         let (part, are_new) = (data.part(written, data.len() - written), &are_new[(written / PAGE) as usize..]);
         match inner.write_back(cx, ino, begin + u64::from(written), part, are_new) {
-            Ok(0) => return (written, Err(FsError::NoSpace)),
+            Ok(0) => {
+                inner.let_go(ino, are_new);
+                return (written, Err(FsError::NoSpace));
+            }
             Ok(bytes) => written += bytes,
             Err(error) => return (written, Err(error)),
         }

@@ -468,9 +468,9 @@ pub trait FileSystem {
         Ok(Held { length, is_new: true })
     }
 
-    /// Writes contents that were kept: from the beginning of a page, to the end of a page or of the file. Their promised
-    /// space is used: `are_new` has [`Held::is_new`] of each page. The times stay, as they moved when the write was kept. Returns
-    /// as [`write`](Self::write).
+    /// Writes contents that were kept: from the beginning of a page, to the end of a page or of the file. The times stay, as they
+    /// moved when the write was kept. `are_new` has [`Held::is_new`] of each page. What is written uses up its promise; an error uses up
+    /// those of all these pages. Returns as [`write`](Self::write).
     ///
     /// Without an implementation it is a [`write`](Self::write), which moves them again.
     /// Errors: as [`write`](Self::write).

@@ -151,7 +151,7 @@ impl FileSystem for Inner {
         let size = self.model.getattr(cx, ino)?.size;
         assert!(end == size || end < size && end.is_multiple_of(PAGE), "a write-back ends within a page");
         assert_eq!(are_new.len() as u64, u64::from(data.len()).div_ceil(PAGE));
-        let length = self.note(cx, ino, offset, data.len())?;
+        let length = self.note(cx, ino, offset, data.len()).inspect_err(|_| self.let_go(ino, are_new))?;
         let pages = u64::from(length).div_ceil(PAGE);
         for (page, &is_new) in (offset / PAGE..).zip(&are_new[..pages as usize]) {
             assert_eq!(self.was_new[&(ino, page)], is_new, "page {page}");

@@ -28,7 +28,7 @@ pub(super) struct Budget {
     /// The same of those that are done, but not committed.
     uncommitted: i64,
     /// Bytes of new data.
-    data_growth: i64,
+    pub(super) data_growth: i64,
     /// Bytes of data that make others obsolete.
     change_growth: i64,
     /// LEBs kept for the index.

@@ -163,7 +163,7 @@ impl<V: LebVolume> Ubifs<V> {
         Ok(self.index.find(&mut self.nodes, cx, Key::data(ino, number))?.is_some())
     }
 
-    /// Writes pages whose space was promised. The times stay.
+    /// Writes pages whose space was promised. The times stay. The promises are used up even where it fails.
     pub(super) fn write_promised(
         &mut self,
         cx: &mut Cx,
@@ -172,11 +172,13 @@ impl<V: LebVolume> Ubifs<V> {
         data: Payload<'_>,
         are_new: &[bool],
     ) -> FsResult<u32> {
-        let slot = self.get_file(cx, ino)?;
         self.promised.clear();
         self.promised.extend(are_new.iter().copied().map(page_request));
-        self.change(|fs| fs.write_blocks(cx, slot, offset, data))?;
-        Ok(data.len())
+        let done = self.get_file(cx, ino).and_then(|slot| self.change(|fs| fs.write_blocks(cx, slot, offset, data)));
+        if done.is_err() {
+            self.release_blocks();
+        }
+        done.map(|()| data.len())
     }
 
     /// Pages whose space was promised will not be written.
@@ -211,27 +213,29 @@ impl<V: LebVolume> Ubifs<V> {
         Ok(at - offset)
     }
 
+    /// Releases what is in `promised`.
     fn release_blocks(&mut self) {
-        for at in 0..self.promised.len() {
-            let request = self.promised[at];
+        while let Some(request) = self.promised.pop() {
             self.release_budget(&request);
         }
     }
 
-    /// Writes data block by block, whose space is in `promised`.
+    /// Writes data block by block, whose space is in `promised`. Where it fails, all of that is released.
     fn write_blocks(&mut self, cx: &mut Cx, slot: u32, offset: u64, data: Payload<'_>) -> Result<()> {
         let end = offset + u64::from(data.len());
         let mut at = offset;
         for block in 0..self.promised.len() {
-            let request = self.promised[block];
             let next = ((at / Self::BLOCK + 1) * Self::BLOCK).min(end);
             let part = data.part((at - offset) as u32, (next - at) as u32);
-            let done = self.write_part(cx, slot, at, part);
+            if let Err(error) = self.write_part(cx, slot, at, part) {
+                self.release_blocks();
+                return Err(match error {
+                    UbifsError::NoSpace => UbifsError::ReadOnly { why: "there is no space for what was promised" },
+                    other => other,
+                });
+            }
+            let request = std::mem::take(&mut self.promised[block]);
             self.release_budget(&request);
-            done.map_err(|error| match error {
-                UbifsError::NoSpace => UbifsError::ReadOnly { why: "there is no space for what was promised" },
-                other => other,
-            })?;
             at = next;
         }
         Ok(())

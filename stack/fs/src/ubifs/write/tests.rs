@@ -99,3 +99,28 @@ fn a_rename_ends_where_directories_hold_each_other() {
     fs.rename(cx, (root, b"c"), (made[0], b"c"), sim::seam::RenameFlags::NONE).unwrap();
     assert_eq!(fs.lookup(cx, made[0], b"c").unwrap().ino, made[2]);
 }
+
+/// The first file's write-back fails on the medium; the second's, since the file system is read-only by then.
+#[test]
+fn write_backs_that_fail_release_what_was_promised_once() {
+    let cx = &mut Cx::new();
+    let make =
+        mkfs::Options { compress: mkfs::Compress::Always(Compression::None), ..mkfs::Options::new(2048, 126_976, 60) };
+    let mut fs = Ubifs::format(RamVolume::new(60, 126_976, 2048), cx, &make, Options::default()).unwrap();
+    let root = FileSystem::root(&fs);
+    let inos = [b"a", b"b"].map(|name| fs.create(cx, root, name, NewInode::of_root(0o644)).unwrap().ino);
+    fs.sync(cx).unwrap();
+    for ino in inos {
+        for page in 0..5 {
+            fs.hold_back(cx, ino, page * 4096, 4096, PageState::Absent).unwrap();
+        }
+    }
+    assert_eq!(fs.budget.data_growth, 10 * 4144);
+    // Programs of its journal find no LEB.
+    *fs.volume_mut() = RamVolume::new(1, 126_976, 2048);
+    let left = inos.map(|ino| {
+        fs.write_back(cx, ino, 0, Payload::Bytes(&[7; 5 * 4096]), &[true; 5]).unwrap_err();
+        fs.budget.data_growth
+    });
+    assert_eq!(left, [5 * 4144, 0]);
+}
