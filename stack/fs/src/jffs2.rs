@@ -149,6 +149,8 @@ impl Default for Options {
 /// What was done since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// How often room was made for what a program writes; for each time Linux takes the lock.
+    pub reserved: u64,
     /// Passes of garbage collection.
     pub passes: u64,
     /// Passes that a writer waited for.

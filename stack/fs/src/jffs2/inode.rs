@@ -176,8 +176,10 @@ impl Inode {
             self.fragments.remove(&at);
             if at + old.len > end {
                 self.fragments.insert(end, Fragment { len: at + old.len - end, ..old });
-                old.node.into_iter().for_each(|node| make_normal(blocks, node));
-                make_normal(blocks, id);
+                if at > offset {
+                    old.node.into_iter().for_each(|node| make_normal(blocks, node));
+                    make_normal(blocks, id);
+                }
             } else {
                 self.give_up(blocks, old, &mut dropped);
             }

@@ -17,7 +17,7 @@ use super::{Cache, Jffs2};
 const BARE_DIR: u32 = 0o755;
 
 /// An inode node, and which it is.
-type Version = (u32, u32, InodeNode);
+pub(super) type Version = (u32, u32, InodeNode);
 
 /// An entry of a directory: which node it is, and its name.
 type Found = (u32, DirentNode, Vec<u8>);
@@ -103,7 +103,7 @@ impl<F: Flash> Jffs2<F> {
         if file_type != FileType::Directory {
             inode.links = links;
         }
-        for (_, id, node) in valid {
+        for (_, id, node) in as_linux_inserts(valid) {
             let covers = node.covers();
             if covers > 0 {
                 for old in inode.insert(&mut self.blocks, id, node.offset, covers) {
@@ -287,6 +287,24 @@ impl<F: Flash> Jffs2<F> {
         }
         Ok(())
     }
+}
+
+/// Nodes in the order in which a file is put together: those that overlap each other by version, and what is nearer to the end
+/// of the file first. A node that comes before others falls into a hole then, and collection writes it anew rather than copying it.
+/// Source: Linux 6.12, `jffs2_build_inode_fragtree`.
+pub(super) fn as_linux_inserts(mut nodes: Vec<Version>) -> Vec<Version> {
+    nodes.sort_by_key(|&(version, _, node)| (node.offset, version));
+    let mut groups: Vec<Vec<Version>> = Vec::new();
+    let mut end = 0;
+    for (version, id, node) in nodes {
+        match groups.last_mut().filter(|_| node.offset < end) {
+            Some(group) => group.push((version, id, node)),
+            None => groups.push(vec![(version, id, node)]),
+        }
+        end = end.max(node.offset + node.covers());
+    }
+    groups.iter_mut().for_each(|group| group.sort_by_key(|&(version, id, _)| (version, id)));
+    groups.into_iter().rev().flatten().collect()
 }
 
 /// A node that was read.

@@ -131,6 +131,7 @@ impl<F: Flash> Jffs2<F> {
                 }
             }
             if let Some(room) = self.try_reserve(cx, wanted)? {
+                self.counters.reserved += 1;
                 return Ok(room);
             }
         }

@@ -382,6 +382,38 @@ fn a_write_begins_at_a_multiple_of_four_bytes_or_with_its_page() {
     }
 }
 
+/// Linux puts a file together from its end, so that the nodes between its first and its last fall into a hole, which makes them such
+/// as garbage collection writes anew. In a flash that Linux 6.12 wrote it copies the last node of such a file as it is, and gives
+/// the others new versions.
+#[test]
+fn a_mount_leaves_the_first_and_the_last_node_of_a_file_to_be_copied_and_the_others_to_be_written_anew() {
+    let (mut fs, mut cx) = erased(NAND);
+    let ino = fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space").ino;
+    for page in 0..5 {
+        fs.write(&mut cx, ino, page * 4096, Payload::Bytes(&[7; 4096])).expect("there is space");
+    }
+    let states = |fs: &Jffs2<RamFlash>| {
+        let mut nodes: Vec<_> = fs.inodes[&2].nodes.iter().map(|(&id, node)| (node.offset, id)).collect();
+        nodes.sort_unstable();
+        nodes.into_iter().map(|(_, id)| fs.blocks.node(id).state).collect::<Vec<_>>()
+    };
+    use NodeState::{Normal, Pristine};
+    assert_eq!(states(&fs), [Pristine; 5], "they were written one after the other");
+    let (mut fs, mut cx) = mount(fs.unmount(&mut cx).expect("there is power"), Options::default());
+    fs.getattr(&mut cx, ino).expect("it is there");
+    assert_eq!(states(&fs), [Pristine, Normal, Normal, Normal, Pristine]);
+}
+
+/// By hand: the end of the file comes first; of what overlaps the older comes first.
+#[test]
+fn nodes_are_put_together_from_the_end_of_the_file() {
+    let node =
+        |version: u32, offset, unpacked| (version, version, InodeNode { offset, unpacked, ..InodeNode::default() });
+    let nodes = vec![node(1, 0, 100), node(2, 100, 100), node(3, 150, 100), node(4, 250, 50), node(5, 120, 10)];
+    let order: Vec<u32> = load::as_linux_inserts(nodes).into_iter().map(|(version, ..)| version).collect();
+    assert_eq!(order, [4, 2, 3, 5, 1]);
+}
+
 /// The time of an entry becomes that of its directory at the next mount, if the entry is newer than the directory's own node.
 /// One that garbage collection writes anew has none if the directory was given other times.
 #[test]

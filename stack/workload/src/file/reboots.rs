@@ -79,7 +79,10 @@ impl Reboots {
             return Err(FsError::Invalid { why: "no file is copied, or none with bytes" });
         }
         let contents = Contents::new(seed.stream("workload/reboots"), options.compressible_percent);
-        Ok(Reboots { options: *options, stage: Stage::Setup, part: 0, file: 0, at: None, seed, starts: 0, contents })
+        let mut load =
+            Reboots { options: *options, stage: Stage::Setup, part: 0, file: 0, at: None, seed, starts: 0, contents };
+        load.skip_parts();
+        Ok(load)
     }
 
     /// The stage that the next call is of.
@@ -97,42 +100,60 @@ impl Reboots {
 
     fn begin(&mut self, stage: Stage) {
         (self.stage, self.part, self.file, self.at) = (stage, 0, 0, None);
+        self.skip_parts();
     }
 
     /// Does the next call. `None`: a stage has ended, and another has begun; after that of the setup nothing is left to be done until
     /// the device is switched on.
     pub fn step<F: FileSystem>(&mut self, fs: &mut F, cx: &mut Cx) -> Option<FileStep> {
-        loop {
-            let Some(&part) = self.stage.parts().get(self.part) else {
-                self.begin(match self.stage {
-                    Stage::Setup | Stage::Init => Stage::Copy,
-                    Stage::Copy | Stage::On => Stage::On,
-                });
-                return None;
-            };
-            let name = match part {
-                Part::Read(name) | Part::Write(name) => name,
-            };
-            let writes = matches!(part, Part::Write(_));
-            let (files, bytes) = match name {
-                "system" if !writes => (self.options.read, self.options.system.1),
-                "system" => self.options.system,
-                "state" => self.options.state,
-                _ => self.options.copied,
-            };
-            if self.file == files {
-                (self.part, self.file, self.at) = (self.part + 1, 0, None);
-                continue;
-            }
-            return Some(match self.at {
-                None => self.open(fs, cx, name, writes),
-                Some((ino, offset)) => self.move_on(fs, cx, ino, (offset, bytes), writes),
+        let Some((part, _, bytes)) = self.part() else {
+            self.begin(match self.stage {
+                Stage::Setup | Stage::Init => Stage::Copy,
+                Stage::Copy | Stage::On => Stage::On,
             });
-        }
+            return None;
+        };
+        let (Part::Read(name) | Part::Write(name)) = part;
+        let writes = matches!(part, Part::Write(_));
+        Some(match self.at {
+            None => self.open(fs, cx, name, writes),
+            Some((ino, offset)) => self.move_on(fs, cx, ino, (offset, bytes), writes),
+        })
+    }
+
+    /// Whether the stage has no call left: [`step`](Self::step) ends it.
+    pub fn is_stage_over(&self) -> bool {
+        self.part().is_none()
+    }
+
+    /// The file that the next call opens, if it opens one.
+    pub fn opens(&self) -> Option<String> {
+        let (Part::Read(name) | Part::Write(name), ..) = self.part()?;
+        self.at.is_none().then(|| format!("{name}.{}", self.file))
+    }
+
+    /// The part that is under way, with the number of its files and the bytes of each; `None` at the end of a stage.
+    fn part(&self) -> Option<(Part, u32, u64)> {
+        let part = *self.stage.parts().get(self.part)?;
+        let (files, bytes) = match part {
+            Part::Read(_) => (self.options.read, self.options.system.1),
+            Part::Write("system") => self.options.system,
+            Part::Write("state") => self.options.state,
+            Part::Write(_) => self.options.copied,
+        };
+        Some((part, files, bytes))
     }
 
     fn next_file(&mut self) {
         (self.file, self.at) = (self.file + 1, None);
+        self.skip_parts();
+    }
+
+    /// Goes on with the next part that has files.
+    fn skip_parts(&mut self) {
+        while self.part().is_some_and(|(_, files, _)| self.file == files) {
+            (self.part, self.file) = (self.part + 1, 0);
+        }
     }
 
     /// Opens a file to read it, or makes or empties it to write it.

@@ -63,6 +63,21 @@ impl Device {
         self.load.stage() != Stage::Setup
     }
 
+    /// Whether the stage has no operation left.
+    pub fn is_stage_over(&self) -> bool {
+        self.load.is_stage_over()
+    }
+
+    /// Looks up the file that the next operation opens, if it opens one.
+    /// Errors: the file system's, but for a file that is not there yet.
+    pub fn look_up<F: FileSystem>(&self, fs: &mut F, cx: &mut Cx) -> Result<(), FsError> {
+        let Some(name) = self.load.opens() else { return Ok(()) };
+        match fs.lookup(cx, fs.root(), name.as_bytes()) {
+            Ok(_) | Err(FsError::NoEntry { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The next operation; `None`: a stage has ended.
     pub fn step<F: FileSystem>(&mut self, fs: &mut F, cx: &mut Cx, ready: Ns) -> Option<Step> {
         self.load.step(fs, cx).map(|step| Step::of(step, ready))

@@ -7,15 +7,15 @@
 //! do, and after each erasure, also while the thread works. It then makes another pass at once, needed or not.
 //! Source: Linux 6.12, `fs/jffs2/background.c` and the callers of `jffs2_garbage_collect_trigger`.
 //!
-//! Program and thread take the same lock. A program that is back at once gets it first, and once more before the lock is
-//! handed over; so does the thread.
+//! Program and thread take the same lock to change something. A program that is back at once gets it first, and once more before the
+//! lock is handed over; so does the thread. While the program reads flash it does not hold the lock, and the thread gets it.
 //! Source: Linux 6.12, `kernel/locking/mutex.c`: a waiter that finds the lock taken again has it handed over the next time.
 //!
 //! The thread erases a block without the lock, reads it by pages to see whether it is erased, and writes its clean marker. The
 //! program, which has waited for the erasure, uses the flash between any two of these, and is that much further when the thread
 //! makes its next pass. Source: Linux 6.12, `fs/jffs2/erase.c`.
 
-use nand::Array;
+use nand::{Array, Store};
 use sim::seam::FsError;
 use sim::{CauseCounts, Cx, Flame, Ns, PassKind, Seed};
 use ubi::{Stats, Ubi, UbiError};
@@ -54,6 +54,23 @@ enum Place<F: Jffs> {
     Gone,
 }
 
+/// What was done on the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Work {
+    /// Programs and erasures.
+    ops: u64,
+    reads: u64,
+    /// How often a program took the lock.
+    locked: u64,
+    /// Blocks that are erased.
+    erased: u64,
+}
+
+/// How often the flash was used.
+fn uses<S: Store>(array: &Array<S>) -> u64 {
+    array.ops() + array.reads().ops
+}
+
 /// The file system with its load.
 pub(in crate::run) struct OnFlash<'a, F: Jffs> {
     of: &'a Subject<F::Options>,
@@ -72,7 +89,11 @@ pub(in crate::run) struct OnFlash<'a, F: Jffs> {
     /// A signal waits for the thread.
     signal: bool,
     /// The thread waits for the lock: operations of the program that come first.
-    turns: Option<u8>,
+    turns: Option<u64>,
+    /// The program took the lock when it used the flash last.
+    takes_lock: bool,
+    /// How often it took the lock while the thread wants it, beyond once an operation: as many turns are over.
+    turns_had: u64,
     /// The thread looks whether a block is erased, without the lock: so many operations of the flash after which it is through, if
     /// the program does not pause.
     looks_until: u64,
@@ -124,6 +145,8 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             due: None,
             signal: false,
             turns: None,
+            takes_lock: false,
+            turns_had: 0,
             looks_until: 0,
             ended: cx.now(),
             counted: Counted::default(),
@@ -242,26 +265,40 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
         }
     }
 
-    /// How many operations the flash has done, and how many blocks are erased.
-    fn work_done(&self) -> (u64, u64) {
+    fn work_done(&self) -> Work {
         match &self.place {
-            Place::Mounted(fs) => (fs.ground().array().ops(), fs.counters().erased),
-            Place::Unmounted(_) | Place::Gone => (0, 0),
+            Place::Mounted(fs) => {
+                let (array, counters) = (fs.ground().array(), fs.counters());
+                Work { ops: array.ops(), reads: array.reads().ops, locked: counters.reserved, erased: counters.erased }
+            }
+            Place::Unmounted(_) | Place::Gone => Work { ops: 0, reads: 0, locked: 0, erased: 0 },
         }
     }
 
-    /// The program has changed something since `before`: a signal is sent if there is work now, or was an erasure.
-    fn notice(&mut self, (ops, erased): (u64, u64)) {
+    /// What the program has done since `before`. Where it changed something a signal is sent if there is work now, or was an erasure.
+    fn notice(&mut self, before: Work) {
         let now = self.work_done();
         if let Place::Mounted(fs) = &self.place {
-            self.signal |= now.1 > erased || now.0 > ops && fs.has_work();
+            self.signal |= now.erased > before.erased || now.ops > before.ops && fs.has_work();
         }
+        if now.ops > before.ops || now.reads > before.reads {
+            self.takes_lock = now.ops > before.ops;
+        }
+        self.turns_had = match self.signal || self.turns.is_some() {
+            true => self.turns_had + (now.locked - before.locked).saturating_sub(1),
+            false => 0,
+        };
         self.wake();
     }
 
     /// Lets the thread do what it begins up to `now`. From `idle` on it also collects all garbage.
     /// Errors: the file system's.
     fn passes_until(&mut self, mut now: Ns, idle: Option<Ns>) -> Result<(), FsError> {
+        if self.ended != now || !self.takes_lock {
+            self.turns_had = 0;
+        }
+        // It makes one more pass before the program gets the lock.
+        let mut goes_on = false;
         loop {
             self.wake();
             let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
@@ -280,15 +317,19 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             if begins > now {
                 return Ok(());
             }
-            let is_contended = !flushes && self.of.yields && self.ended == now;
-            if is_contended && fs.ground().array().ops() < self.looks_until {
+            let is_back_at_once = !flushes && self.of.yields && self.ended == now && !goes_on;
+            let is_contended = is_back_at_once && self.takes_lock;
+            if is_back_at_once && uses(fs.ground().array()) < self.looks_until {
                 self.due = Some(begins);
                 return Ok(());
             }
             self.looks_until = 0;
             if is_contended {
                 let first = if wakes < self.ended { 1 } else { 2 };
-                let turns = self.turns.unwrap_or(first);
+                let turns: u64 = self.turns.unwrap_or(first);
+                let had = turns.min(self.turns_had);
+                let turns = turns - had;
+                self.turns_had -= had;
                 if turns > 0 {
                     self.signal &= self.turns.is_some();
                     (self.turns, self.due) = (Some(turns - 1), Some(begins));
@@ -309,9 +350,10 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
                 self.due = None;
                 let erases = fs.counters().erased > erased;
                 if erases {
-                    self.looks_until = fs.ground().array().ops() + F::looks_at_an_erased_block(fs.ground());
+                    self.looks_until = uses(fs.ground().array()) + F::looks_at_an_erased_block(fs.ground());
                 }
-                if signal && !erases && is_contended {
+                goes_on = signal && !erases && is_back_at_once;
+                if goes_on {
                     now = now.max(self.thread.now());
                 }
                 self.signal = signal || erases || !checks && fs.awaits_erasure();
@@ -583,6 +625,9 @@ impl<F: Jffs> OnFlash<'_, F> {
             writer.idle_until(due);
         }
         let ready = writer.now();
+        if matches!(&self.load, Load::Device(device) if device.is_stage_over()) {
+            return self.operation(writer, ready);
+        }
         writer.spend(self.of.operation);
         let mut waited = Split::default();
         loop {
@@ -593,6 +638,8 @@ impl<F: Jffs> OnFlash<'_, F> {
                 None => break,
             }
         }
+        self.look_up(writer)?;
+        waited = waited.plus(self.wait_for_the_thread(writer));
         let before = self.work_done();
         let Some(step) = self.operation(writer, ready)? else { return Ok(None) };
         let mut stalled = waited;
@@ -614,150 +661,22 @@ impl<F: Jffs> OnFlash<'_, F> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use fs::jffs2::Jffs2;
-    use nand::Bytes;
-    use sim::seam::{FileSystem, Ino, NewInode, Payload};
-
-    use super::*;
-    use crate::run::Prepared;
-    use crate::subject::Subject as AnySubject;
-    use crate::subject::flash::Bare;
-
-    type Files<'a> = OnFlash<'a, Jffs2<Array<Bytes>>>;
-    const PAUSE: Ns = Ns(50_000_000);
-    /// A pause before a tick at which the thread first looks for a block of which all is obsolete: 80 and 6,202 are 49 times 128, and
-    /// 10, which is less than 50.
-    const BEGIN: Ns = Ns(62_020_000_000 - PAUSE.0);
-
-    /// JFFS2 on a NOR of 16 blocks, where nothing takes time, after a minute.
-    fn files(test: impl FnOnce(&mut Files<'_>, Ino)) {
-        let text = "title = 't'\n[nand]\nmedium = 'nor'\npebs = 16\npeb_bytes = 8192\npage_bytes = 1\n[fs]\nkind = 'jffs2'\n\
-                    jffs2.compressors = []\n[logger]\nstatic_files = 0\nlogs = 1\nlog_bytes = 100\nentries = 1\n";
-        let prepared = Prepared::resolve(text, &[]).expect("it is right");
-        let AnySubject::Flash(flash) = &prepared.subject else { panic!("raw flash") };
-        let Some(Bare::Jffs2(of)) = &flash.bare else { panic!("JFFS2") };
-        let cx = &mut Cx::new();
-        let array = Array::new(flash.array.clone(), Bytes::new());
-        let mut files = Files::make(&prepared.experiment, flash, of, array, cx).expect("it is large enough");
-        // Linux's thread erases a new flash as soon as it is mounted, and not only once somebody writes.
-        assert_eq!((files.work_done().1, cx.now() >= MINUTE), (16, true), "the whole flash, in a minute");
-        let root = files.fs().root();
-        let ino = files.fs().create(cx, root, b"file", NewInode::of_root(0o644)).expect("there is space").ino;
-        let now = files.thread.now() + PAUSE + PAUSE;
-        files.passes_until(now, None).expect("there is power");
-        files.passes_until(now + PAUSE, None).expect("there is power");
-        assert!(!files.fs().has_work() && files.due.is_none() && !files.signal);
-        assert!(now + PAUSE <= BEGIN);
-        (files.ended, files.gc) = (BEGIN, Gc::new(now));
-        test(&mut files, ino);
-    }
-
-    /// Overwrites until the thread has work, in a tick that is a multiple of 128: a block of which all is obsolete then waits for
-    /// garbage collection to find it.
-    fn fill(files: &mut Files<'_>, ino: Ino) {
-        let cx = &mut Cx::new();
-        cx.wait_until(Ns(480_000_000));
-        for block in 0.. {
-            if files.fs().has_work() {
-                break;
-            }
-            files.fs().write(cx, ino, block % 7 * 1000, Payload::Bytes(&[block as u8; 900])).expect("there is space");
+impl<F: Jffs> OnFlash<'_, F> {
+    /// Looks up the file that the program opens next, without the lock, and lets the thread work meanwhile: Linux reads an inode before
+    /// it truncates it.
+    /// Errors: the file system's.
+    fn look_up(&mut self, writer: &mut Cx) -> Result<(), FsError> {
+        let before = self.work_done();
+        let (Place::Mounted(fs), Load::Device(device)) = (&mut self.place, &self.load) else { return Ok(()) };
+        device.look_up(fs.as_mut(), writer)?;
+        if self.work_done() == before {
+            return Ok(());
         }
-    }
-
-    fn passes(files: &Files<'_>) -> u64 {
-        files.gc.outcome().passes.iter().map(|passes| passes.count).sum()
-    }
-
-    /// The thread sleeps for 50 ms before a pass, but after an erasure it goes on at once. Passes here take microseconds: those
-    /// for twelve blocks, two for each, would take 1.2 s else.
-    #[test]
-    fn the_thread_goes_on_at_once_after_an_erasure() {
-        files(|files, ino| {
-            fill(files, ino);
-            let (start, erased) = (files.ended, files.work_done().1);
-            files.passes_until(start + PAUSE - Ns(1), None).expect("there is power");
-            assert_eq!(passes(files), 0);
-            files.passes_until(start + PAUSE + PAUSE - Ns(1), None).expect("there is power");
-            assert_eq!((passes(files), files.work_done().1 - erased), (24, 12));
-            assert!(!files.fs().has_work());
-        });
-    }
-
-    /// A change that leaves work sends a signal, and so does an erasure that a program did itself; a call that changes nothing
-    /// sends none.
-    #[test]
-    fn a_change_that_leaves_work_wakes_the_thread_at_once() {
-        files(|files, ino| {
-            let idle = files.work_done();
-            files.fs().write(&mut Cx::new(), ino, 0, Payload::Bytes(b"x")).expect("there is space");
-            files.notice(idle);
-            assert_eq!((files.signal, files.due), (false, None), "there is nothing to do");
-            let (ops, erased) = files.work_done();
-            files.notice((ops, erased - 1));
-            assert_eq!((files.signal, files.due), (true, Some(files.ended)), "a block was erased");
-            (files.signal, files.due) = (false, None);
-            fill(files, ino);
-            let (ops, erased) = files.work_done();
-            files.notice((ops, erased));
-            assert_eq!((files.signal, files.due), (false, Some(files.ended + PAUSE)), "nothing was changed");
-            files.notice((ops - 1, erased));
-            assert_eq!((files.signal, files.due), (true, Some(files.ended)), "something was");
-        });
-    }
-
-    /// By hand: a block of 8,192 bytes is read by two calls and marked by a third, and on NOR each write of a node is two calls of
-    /// the program's. So it writes two nodes while the thread looks at a block that it has erased. The second time the thread has
-    /// waited while the program worked, so that one more is written before it has the lock.
-    #[test]
-    fn a_program_writes_while_the_thread_looks_at_an_erased_block() {
-        files(|files, ino| {
-            fill(files, ino);
-            let cx = &mut Cx::new();
-            let mut now = files.ended + PAUSE;
-            files.passes_until(now, None).expect("there is power");
-            assert_eq!((passes(files), files.signal), (2, true), "a block was emptied, and erased");
-            let size = files.fs().getattr(cx, ino).expect("it is there").size.next_multiple_of(4);
-            let mut nodes = 0;
-            while passes(files) == 2 {
-                let before = files.work_done();
-                files.fs().write(cx, ino, size + 4 * nodes, Payload::Bytes(b"node")).expect("there is space");
-                assert_eq!(files.work_done().0 - before.0, 1, "nothing becomes obsolete");
-                now = now.max(files.thread.now()) + Ns(1000);
-                files.ended = now;
-                files.notice(before);
-                files.passes_until(now, None).expect("there is power");
-                nodes += 1;
-            }
-            assert_eq!(nodes, 2 + 1);
-        });
-    }
-
-    /// A program that is back at once takes the lock before the thread that waits for it, and once more, since the thread is
-    /// only then woken for the second time and has it handed over. A thread that woke while the program worked has waited
-    /// through one of the two.
-    #[test]
-    fn a_program_that_is_back_at_once_is_first_twice_and_no_more() {
-        for (wakes_before, turns) in [(false, 2), (true, 1)] {
-            files(|files, ino| {
-                fill(files, ino);
-                files.due = Some(if wakes_before { files.ended - Ns(1) } else { files.ended });
-                for turn in 0..turns {
-                    files.passes_until(files.ended, None).expect("there is power");
-                    assert_eq!(passes(files), 0, "turn {turn} is the program's");
-                }
-                files.passes_until(files.ended, None).expect("there is power");
-                assert!(passes(files) > 0, "the thread has waited for {turns}");
-            });
-        }
-        // A program that was away lets it in at once.
-        files(|files, ino| {
-            fill(files, ino);
-            files.due = Some(files.ended);
-            files.passes_until(files.ended + Ns(1), None).expect("there is power");
-            assert!(passes(files) > 0);
-        });
+        self.ended = writer.now();
+        self.notice(before);
+        self.passes_until(writer.now(), None)
     }
 }
+
+#[cfg(test)]
+mod tests;
