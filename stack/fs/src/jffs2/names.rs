@@ -297,7 +297,7 @@ impl<F: Flash> Jffs2<F> {
         // Both nodes have room, or none is written. Linux looks for the second after the first, and may leave a hard link.
         let (new, old) = (Wanted::dirent(new_name), Wanted::dirent(old_name));
         let both = Wanted { bytes: new.bytes + old.bytes, in_summary: new.in_summary + old.in_summary };
-        self.reserve(cx, both, Purpose::Write)?;
+        self.make_room(cx, both, Purpose::Write)?;
         self.add_name(cx, to, new_name, moved.ino, file_type, Purpose::Write)?;
         if is_dir {
             self.inode(to).links += 1;

@@ -110,6 +110,13 @@ impl<F: Flash> Jffs2<F> {
     /// Makes room for a node in the block that is written. Returns how many bytes there are.
     /// Errors: no space, for which garbage was collected as far as that is of use; the flash's.
     pub(super) fn reserve(&mut self, cx: &mut Cx, wanted: Wanted, purpose: Purpose) -> Result<u32> {
+        let room = self.make_room(cx, wanted, purpose)?;
+        self.counters.reserved += 1;
+        Ok(room)
+    }
+
+    /// As [`reserve`](Self::reserve), for nodes for each of which room is reserved again.
+    pub(super) fn make_room(&mut self, cx: &mut Cx, wanted: Wanted, purpose: Purpose) -> Result<u32> {
         self.may_write()?;
         loop {
             while self.free_blocks() < self.levels.write {
@@ -131,7 +138,6 @@ impl<F: Flash> Jffs2<F> {
                 }
             }
             if let Some(room) = self.try_reserve(cx, wanted)? {
-                self.counters.reserved += 1;
                 return Ok(room);
             }
         }

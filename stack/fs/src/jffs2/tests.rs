@@ -404,6 +404,35 @@ fn a_mount_leaves_the_first_and_the_last_node_of_a_file_to_be_copied_and_the_oth
     assert_eq!(states(&fs), [Pristine, Normal, Normal, Normal, Pristine]);
 }
 
+/// By hand, of `jffs2_do_create`, `jffs2_write_inode_range`, `jffs2_do_setattr`, `jffs2_rename` and `jffs2_do_unlink`: a node is
+/// written under the lock, and it is free between two. With room for 100 bytes less than the node of a page, that is written as two.
+#[test]
+fn a_program_takes_the_lock_for_each_node_that_it_writes() {
+    // With summaries a name is removed by a node on NOR too.
+    let options = Options { summary: true, compress: Compress::None, ..Options::default() };
+    let (mut fs, mut cx) = mount(RamFlash::new(Geometry { peb_bytes: BLOCK, ..NOR }), options);
+    while fs.has_work() {
+        fs.collect(&mut cx).expect("there is power");
+    }
+    type Call<'a> = &'a mut dyn FnMut(&mut Jffs2<RamFlash>, &mut Cx) -> Result<(), FsError>;
+    let mut locked = |fs: &mut Jffs2<RamFlash>, call: Call<'_>| {
+        let before = fs.counters.reserved;
+        call(fs, &mut cx).expect("there is space");
+        fs.counters.reserved - before
+    };
+    let (root, ino) = (Ino(1), Ino(2));
+    let page = Payload::Bytes(&[7; 4096]);
+    assert_eq!(locked(&mut fs, &mut |fs, cx| fs.create(cx, root, b"a", NEW).map(|_| ())), 2);
+    assert_eq!(locked(&mut fs, &mut |fs, cx| fs.write(cx, ino, 0, page).map(|_| ())), 1);
+    let block = fs.blocks.first(List::Next).expect("it was written");
+    fs.blocks.add_dirt(block, fs.blocks.at(block).sizes.free - 4064);
+    assert_eq!(locked(&mut fs, &mut |fs, cx| fs.write(cx, ino, 4096, page).map(|_| ())), 2);
+    assert_eq!(locked(&mut fs, &mut |fs, cx| fs.setattr(cx, ino, &SetAttr::size(0)).map(|_| ())), 1);
+    let (from, to) = ((root, &b"a"[..]), (root, &b"b"[..]));
+    assert_eq!(locked(&mut fs, &mut |fs, cx| fs.rename(cx, from, to, sim::seam::RenameFlags::NONE)), 2);
+    assert_eq!(locked(&mut fs, &mut |fs, cx| fs.unlink(cx, root, b"b")), 1);
+}
+
 /// By hand: the end of the file comes first; of what overlaps the older comes first.
 #[test]
 fn nodes_are_put_together_from_the_end_of_the_file() {
