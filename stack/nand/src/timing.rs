@@ -292,7 +292,7 @@ impl Clockwork {
 
     /// Calls `each` for every page of a byte range, with the bytes, OOB included, that the bus transfers for it. On NOR
     /// the range is one transfer and counts as `len` pages.
-    fn transfers(&self, geometry: &Geometry, offset: u32, len: u32, mut each: impl FnMut(u64, u64)) {
+    fn transfers(oob_per_subpage: u32, geometry: &Geometry, offset: u32, len: u32, mut each: impl FnMut(u64, u64)) {
         if geometry.medium == Medium::Nor {
             each(u64::from(len), u64::from(len));
             return;
@@ -303,7 +303,7 @@ impl Clockwork {
         while at < end {
             let page_end = ((at / page + 1) * page).min(end);
             let subpages = page_end.div_ceil(sub) - at / sub;
-            each(1, u64::from(subpages) * u64::from(sub + self.oob_per_subpage));
+            each(1, u64::from(subpages) * u64::from(sub + oob_per_subpage));
             at = page_end;
         }
     }
@@ -312,28 +312,28 @@ impl Clockwork {
         if self.free {
             return;
         }
-        let (die, channel, costs) = (self.die_of(peb), self.channel_of(peb), self.costs);
-        let (mut a, mut b) = (self.dies[die], self.channels[channel]);
-        self.transfers(geometry, offset, len, |pages, bytes| {
-            a.occupy(cx, costs.cells.read * pages, Work::Read);
-            b.occupy(cx, costs.read_transfer(bytes), Work::Transfer);
+        let (die, channel) = (self.die_of(peb), self.channel_of(peb));
+        let Clockwork { costs, dies, channels, oob_per_subpage, .. } = self;
+        let (die, channel) = (&mut dies[die], &mut channels[channel]);
+        Clockwork::transfers(*oob_per_subpage, geometry, offset, len, |pages, bytes| {
+            die.occupy(cx, costs.cells.read * pages, Work::Read);
+            channel.occupy(cx, costs.read_transfer(bytes), Work::Transfer);
         });
-        (self.dies[die], self.channels[channel]) = (a, b);
     }
 
     pub fn program(&mut self, cx: &mut Cx, geometry: &Geometry, peb: u32, offset: u32, len: u32) {
         if self.free {
             return;
         }
-        let (die, channel, costs) = (self.die_of(peb), self.channel_of(peb), self.costs);
-        let (mut a, mut b) = (self.dies[die], self.channels[channel]);
-        self.transfers(geometry, offset, len, |pages, bytes| {
+        let (die, channel) = (self.die_of(peb), self.channel_of(peb));
+        let Clockwork { costs, dies, channels, oob_per_subpage, .. } = self;
+        let (die, channel) = (&mut dies[die], &mut channels[channel]);
+        Clockwork::transfers(*oob_per_subpage, geometry, offset, len, |pages, bytes| {
             // The register accepts no data while the die is busy.
-            cx.work_until(Work::Busy, a.free_at());
-            b.occupy(cx, costs.program_transfer(bytes), Work::Transfer);
-            a.occupy(cx, costs.cells.program * pages, Work::Program);
+            cx.work_until(Work::Busy, die.free_at());
+            channel.occupy(cx, costs.program_transfer(bytes), Work::Transfer);
+            die.occupy(cx, costs.cells.program * pages, Work::Program);
         });
-        (self.dies[die], self.channels[channel]) = (a, b);
     }
 
     pub fn erase(&mut self, cx: &mut Cx, peb: u32) {

@@ -455,8 +455,8 @@ impl<V: LebVolume> Nodes<V> {
     }
 
     /// Appends a node of another LEB, where no bytes are kept, to the LEB of a journal head. It fits.
-    pub fn append_copy(&mut self, cx: &mut Cx, head: usize, lnum: u32, node: Stored) -> Result<()> {
-        self.tags.copy((lnum, node), (self.heads[head].lnum, self.heads[head].end()));
+    pub fn append_copy(&mut self, cx: &mut Cx, head: usize, node: Stored) -> Result<()> {
+        self.tags.copy(node, (self.heads[head].lnum, self.heads[head].end()));
         self.append_length(cx, head, aligned(node.len))
     }
 

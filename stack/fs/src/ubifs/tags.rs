@@ -3,6 +3,8 @@
 //! So wear runs cost no copies, and the same code runs as with bytes: it reads nodes here that it would read from flash.
 //! Index nodes that are not in memory cost a read, but their branches stay with the index.
 
+use std::mem;
+
 use super::media::{DataNode, Header, IndexNode, Key, NodeType, aligned};
 use super::nodes::Stored;
 use super::scan::{Recovery, scan};
@@ -11,7 +13,6 @@ use super::scan::{Recovery, scan};
 #[derive(Clone, Debug, Default)]
 struct Leb {
     nodes: Vec<Stored>,
-    bytes: Vec<u8>,
 }
 
 impl Leb {
@@ -36,10 +37,63 @@ fn is_kept(node_type: NodeType) -> bool {
     !matches!(node_type, NodeType::Data | NodeType::Index)
 }
 
+/// Bytes of the nodes of all LEBs, of a node and its copies once. The place of a node that is gone is that of the next as long, so
+/// that memory does not grow with what each LEB has ever held.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    /// By place, which counts eights of bytes.
+    bytes: Vec<u8>,
+    /// How many nodes have the bytes at a place.
+    holders: Vec<u32>,
+    /// Free places by length, in eights of bytes.
+    free: Vec<Vec<u32>>,
+}
+
+impl Kept {
+    fn eights(len: u32) -> usize {
+        len.div_ceil(8) as usize
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> u32 {
+        let eights = Kept::eights(bytes.len() as u32);
+        let at = self.free.get_mut(eights).and_then(Vec::pop).unwrap_or_else(|| {
+            let at = self.holders.len();
+            self.holders.resize(at + eights, 0);
+            self.bytes.resize((at + eights) * 8, 0);
+            at as u32
+        });
+        self.holders[at as usize] = 1;
+        self.bytes[at as usize * 8..][..bytes.len()].copy_from_slice(bytes);
+        at
+    }
+
+    fn hold(&mut self, at: u32) {
+        self.holders[at as usize] += 1;
+    }
+
+    fn drop(&mut self, at: u32, len: u32) {
+        let holders = &mut self.holders[at as usize];
+        *holders -= 1;
+        if *holders > 0 {
+            return;
+        }
+        let eights = Kept::eights(len);
+        if self.free.len() <= eights {
+            self.free.resize_with(eights + 1, Vec::new);
+        }
+        self.free[eights].push(at);
+    }
+
+    fn get(&self, at: u32, len: u32) -> &[u8] {
+        &self.bytes[at as usize * 8..][..len as usize]
+    }
+}
+
 /// The nodes of a volume.
 #[derive(Clone, Debug)]
 pub(super) struct Tags {
     lebs: Vec<Leb>,
+    kept: Kept,
     /// LEBs as they were when the file system was made.
     images: Vec<Option<Box<[u8]>>>,
     count: usize,
@@ -48,7 +102,7 @@ pub(super) struct Tags {
 impl Tags {
     /// Of a volume with so many LEBs, which are empty.
     pub fn new(lebs: u32) -> Tags {
-        Tags { lebs: Vec::new(), images: Vec::new(), count: lebs as usize }
+        Tags { lebs: Vec::new(), kept: Kept::default(), images: Vec::new(), count: lebs as usize }
     }
 
     fn leb_mut(&mut self, lnum: u32) -> &mut Leb {
@@ -88,8 +142,10 @@ impl Tags {
     /// The LEB is empty.
     pub fn clear(&mut self, lnum: u32) {
         if let Some(leb) = self.lebs.get_mut(lnum as usize) {
-            leb.nodes.clear();
-            leb.bytes.clear();
+            // Its memory goes too: a LEB of the index has 20 times as many nodes as one of data, and each may become either.
+            for node in mem::take(&mut leb.nodes).iter().filter(|node| is_kept(node.node_type)) {
+                self.kept.drop(node.at, node.len);
+            }
         }
         if let Some(image) = self.images.get_mut(lnum as usize) {
             *image = None;
@@ -111,17 +167,12 @@ impl Tags {
             // Nothing in memory points to it.
             _ => return,
         };
-        let leb = self.leb_mut(lnum);
         let at = match node_type {
             NodeType::Data => DataNode::size_of(bytes),
             NodeType::Index => u32::MAX,
-            _ => {
-                let at = leb.bytes.len() as u32;
-                leb.bytes.extend_from_slice(&bytes[..len as usize]);
-                at
-            }
+            _ => self.kept.keep(&bytes[..len as usize]),
         };
-        leb.insert(Stored { key, offset, len, at, level, node_type });
+        self.leb_mut(lnum).insert(Stored { key, offset, len, at, level, node_type });
     }
 
     /// Adds nodes one after another, of which the last may lack its data. Returns the bytes that they take in the LEB.
@@ -136,21 +187,17 @@ impl Tags {
     }
 
     /// Puts a copy of a node into another LEB.
-    pub fn copy(&mut self, (lnum, node): (u32, Stored), (to, offset): (u32, u32)) {
-        let [from, to] = self.lebs.get_disjoint_mut([lnum as usize, to as usize]).expect("they are two LEBs");
-        let mut at = node.at;
+    pub fn copy(&mut self, node: Stored, (to, offset): (u32, u32)) {
         if is_kept(node.node_type) {
-            at = to.bytes.len() as u32;
-            to.bytes.extend_from_slice(&from.bytes[node.at as usize..][..node.len as usize]);
+            self.kept.hold(node.at);
         }
-        to.insert(Stored { offset, at, ..node });
+        self.leb_mut(to).insert(Stored { offset, ..node });
     }
 
     /// The bytes of the inode or entry at this place.
     pub fn node(&self, lnum: u32, offset: u32) -> Option<&[u8]> {
-        let leb = self.lebs.get(lnum as usize)?;
-        let node = leb.find(offset).filter(|node| is_kept(node.node_type))?;
-        Some(&leb.bytes[node.at as usize..][..node.len as usize])
+        let node = self.lebs.get(lnum as usize)?.find(offset).filter(|node| is_kept(node.node_type))?;
+        Some(self.kept.get(node.at, node.len))
     }
 
     /// Bytes before compression of the data node at this place.
@@ -162,5 +209,54 @@ impl Tags {
     /// The nodes of a LEB.
     pub fn of(&self, lnum: u32) -> &[Stored] {
         self.lebs.get(lnum as usize).map_or(&[], |leb| &leb.nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ubifs::media::Group;
+
+    const INODE: Header = Header { sqnum: 1, len: 160, node_type: NodeType::Inode, group: Group::None };
+    const ENTRY: Header = Header { len: 61, node_type: NodeType::Dent, ..INODE };
+
+    /// A node that is all `fill` but for its key.
+    fn bytes(header: Header, fill: u8) -> Vec<u8> {
+        let mut bytes = vec![fill; header.len as usize];
+        let key = if header.node_type == NodeType::Dent { Key::dent(70, 1) } else { Key::inode(70) };
+        key.encode(&mut bytes[24..]);
+        bytes
+    }
+
+    /// A node that garbage collection has moved is there when the LEB that it came from is empty, and once more after that.
+    #[test]
+    fn a_copy_outlives_what_it_was_copied_from() {
+        let mut tags = Tags::new(4);
+        let inode = bytes(INODE, 7);
+        tags.add(0, 64, INODE, &inode);
+        for (from, to) in [(0, 1), (1, 2)] {
+            tags.copy(tags.of(from)[0], (to, 8));
+            tags.clear(from);
+            assert_eq!(tags.node(from, 64), None);
+            assert_eq!(tags.node(to, 8), Some(&inode[..]));
+        }
+        // Nothing that is written later takes its place.
+        tags.add(3, 0, INODE, &bytes(INODE, 9));
+        assert_eq!(tags.node(2, 8), Some(&inode[..]));
+    }
+
+    /// However often LEBs are written anew, with nodes of several lengths, memory is that of one time.
+    #[test]
+    fn the_place_of_a_node_that_is_gone_is_used_again() {
+        let mut tags = Tags::new(2);
+        for turn in 0..100 {
+            for header in [INODE, ENTRY] {
+                tags.add(turn % 2, header.len, header, &bytes(header, turn as u8));
+            }
+            assert_eq!(tags.node(turn % 2, ENTRY.len).map(<[u8]>::len), Some(61));
+            tags.clear((turn + 1) % 2);
+        }
+        // Two LEBs at a time, of 160 bytes and of 61, which take 64.
+        assert_eq!(tags.kept.bytes.len(), 2 * (160 + 64));
     }
 }

@@ -32,7 +32,7 @@ pub trait Store: sealed::Sealed {
     /// Prepares the store for a device of this shape. Called once, before anything else.
     fn attach(&mut self, geometry: &Geometry);
 
-    /// Copies the cells at `offset` of `peb` into `buf`.
+    /// Copies the cells at `offset` of `peb` into `buf`; what it holds means nothing unless [`KEEPS_BYTES`](Store::KEEPS_BYTES).
     fn read(&self, peb: Peb, offset: u32, buf: &mut [u8]);
 
     /// Clears the bits that `data` has clear; [`Payload::Length`] clears all.
@@ -65,7 +65,7 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// Keeps nothing: a read returns 0x00. For studies that count wear and never read back.
+/// Keeps nothing: a read leaves the buffer as it is. For studies that count wear and never read back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tags;
 
@@ -87,7 +87,9 @@ macro_rules! keeps_nothing {
 
             #[inline]
             fn read(&self, _: Peb, _: u32, buf: &mut [u8]) {
-                buf.fill(0);
+                if $is_read {
+                    buf.fill(0);
+                }
             }
 
             #[inline]

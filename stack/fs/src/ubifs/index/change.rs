@@ -3,7 +3,7 @@
 use sim::Cx;
 use sim::seam::LebVolume;
 
-use super::{AWAY, Index, NONE, Place, Slot, UNUSED, Znode, entry};
+use super::{AWAY, Index, NONE, Near, Place, Slot, UNUSED, Znode, entry};
 use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::media::{Branch, Key, KeyType};
 use crate::ubifs::nodes::Nodes;
@@ -181,6 +181,7 @@ impl Index {
             self.put_slot(node, at, slot);
             return;
         }
+        self.near = Near::NOWHERE;
         let (keep, is_append, stays) = self.split(node, at, slot.0, is_append);
         let sibling = self.allocate(Znode { parent: NONE, place: 0, len: len - keep, level, is_dirty: true });
         self.dirty_nodes += 1;
@@ -252,6 +253,7 @@ impl Index {
                 return;
             }
             *self.key_mut(parent, place) = key;
+            self.near = Near::NOWHERE;
             node = parent;
         }
     }
@@ -272,6 +274,7 @@ impl Index {
         self.adopt(node, at);
         let Znode { parent, place, len, .. } = self.nodes[node as usize];
         if len == 0 && parent != NONE {
+            self.near = Near::NOWHERE;
             self.release(node);
             self.dirty_nodes -= 1;
             return self.delete(Place { node: parent, at: place });
@@ -297,6 +300,7 @@ impl Index {
             // What is on flash of it is obsolete.
             self.dirty(root);
             self.dirty_nodes -= 1;
+            self.near = Near::NOWHERE;
             self.release(root);
             self.root = slot;
             let child = &mut self.nodes[slot.child as usize];

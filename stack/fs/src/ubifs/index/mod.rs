@@ -96,6 +96,19 @@ pub struct Index {
     dirty_nodes: usize,
     /// What is no longer in use, if anybody wants to know.
     gone: Option<Gone>,
+    near: Near,
+}
+
+/// The node at level 0 to which a search came last, and the first key that is past it: the next search is often for a block of the
+/// same file. Changes above it end that.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    node: u32,
+    end: Key,
+}
+
+impl Near {
+    const NOWHERE: Near = Near { node: NONE, end: Key(0) };
 }
 
 /// What changes of the index made obsolete on flash: LEB, offset and length of each node.
@@ -124,6 +137,7 @@ impl Index {
             away: 0,
             dirty_nodes: 0,
             gone: None,
+            near: Near::NOWHERE,
         }
     }
 
@@ -149,6 +163,7 @@ impl Index {
 
     /// Forgets the lowest level of nodes that are in memory as they are on flash. Places become invalid.
     pub fn shrink(&mut self) {
+        self.near = Near::NOWHERE;
         for number in 0..self.nodes.len() as u32 {
             let node = self.nodes[number as usize];
             if node.level != 0 || node.is_dirty || node.len == 0 || self.root.child == number {
@@ -292,6 +307,16 @@ impl Index {
     /// Node and place where a leaf with `key` is inserted: before the first whose key is not less. The place may be past
     /// the last branch of the node. `None` of an empty tree.
     fn insertion<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, key: Key) -> Result<Option<Place>> {
+        let Near { node, end } = self.near;
+        if node != NONE && !key.is_of_entry() && self.key(node, 0) <= key && key < end {
+            let place = Some(Place { node, at: self.before(node, key, false) });
+            debug_assert_eq!(self.descend(nodes, cx, key), Ok(place), "the way from the root leads elsewhere");
+            return Ok(place);
+        }
+        self.descend(nodes, cx, key)
+    }
+
+    fn descend<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, key: Key) -> Result<Option<Place>> {
         let mut node = self.root(nodes, cx)?;
         if self.nodes[node as usize].len == 0 {
             return Ok(None);
@@ -299,10 +324,15 @@ impl Index {
         // Equal keys of entries may be in more than one node. Another key is where its own branch leads: Linux looks for it
         // nowhere else.
         let is_entry = key.is_of_entry();
+        let mut end = UNUSED;
         for _ in 0..self.nodes[node as usize].level {
-            let at = if is_entry { self.before(node, key, false) } else { self.before(node, key, true) };
-            node = self.child(nodes, cx, node, at.saturating_sub(1))?;
+            let after = if is_entry { self.before(node, key, false) } else { self.before(node, key, true) }.max(1);
+            if (after as usize) < self.fanout {
+                end = end.min(self.key(node, after));
+            }
+            node = self.child(nodes, cx, node, after - 1)?;
         }
+        self.near = Near { node, end };
         Ok(Some(Place { node, at: self.before(node, key, false) }))
     }
 

@@ -194,6 +194,26 @@ fn names_with_equal_hashes_are_different_entries() {
     assert_eq!(found.map(|(_, branch)| branch), Some(reused));
 }
 
+/// A leaf whose key is not less than that of the next node is not found, as in Linux, also when the search before ended at its node.
+#[test]
+fn a_search_beside_a_misplaced_leaf_does_not_find_it() {
+    let at = |block: u32| leaf(Key::data(70, block), block);
+    let mut writer = Writer::new();
+    let node = |writer: &mut Writer, level: u16, branches: &[Branch]| {
+        writer.append(branches[0].key, index_bytes(branches.len()), |node| {
+            encode_index(level, branches.iter().copied(), node, 1);
+        })
+    };
+    let below = [node(&mut writer, 0, &[at(0), at(1), at(5)]), node(&mut writer, 0, &[at(3), at(4)])];
+    let root = node(&mut writer, 1, &below);
+    let (mut index, mut nodes, mut cx) = writer.open(root, 4);
+    for (block, is_found) in [(0, true), (1, true), (5, false), (0, true), (2, false), (3, true), (5, false), (4, true)]
+    {
+        let found = index.find(&mut nodes, &mut cx, Key::data(70, block)).expect("the index is whole");
+        assert_eq!(found.map(|(_, branch)| branch), is_found.then(|| at(block)), "block {block}");
+    }
+}
+
 /// What an index node may not be: each is an error that names the place, and nothing panics.
 #[test]
 fn index_nodes_that_contradict_each_other_are_refused() {

@@ -231,7 +231,7 @@ impl<V: LebVolume> Ubifs<V> {
                 if leaf.0.len > self.room_at_collector() {
                     break;
                 }
-                self.move_node(cx, lnum, leaf)?;
+                self.move_node(cx, leaf)?;
                 data = rest;
             }
             let (mut is_full, mut left) = (false, 0);
@@ -244,7 +244,7 @@ impl<V: LebVolume> Ubifs<V> {
                     others[left] = leaf;
                     left += 1;
                 } else {
-                    self.move_node(cx, lnum, &leaf)?;
+                    self.move_node(cx, &leaf)?;
                 }
             }
             others.truncate(left);
@@ -257,9 +257,9 @@ impl<V: LebVolume> Ubifs<V> {
         }
     }
 
-    fn move_node(&mut self, cx: &mut Cx, lnum: u32, (node, place): &Leaf) -> Result<()> {
+    fn move_node(&mut self, cx: &mut Cx, (node, place): &Leaf) -> Result<()> {
         self.counters.moved_bytes += u64::from(aligned(node.len));
-        let to = self.append_moved(cx, lnum, node)?;
+        let to = self.append_moved(cx, node)?;
         self.index.leaf_moved(*place, (to.lnum, to.offset));
         self.settle();
         Ok(())

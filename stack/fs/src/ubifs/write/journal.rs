@@ -161,7 +161,7 @@ impl<V: LebVolume> Ubifs<V> {
     }
 
     /// Writes a node of the LEB that was scanned last to the collector's head, which has room for it.
-    pub(super) fn append_moved(&mut self, cx: &mut Cx, lnum: u32, node: &Stored) -> Result<Appended> {
+    pub(super) fn append_moved(&mut self, cx: &mut Cx, node: &Stored) -> Result<Appended> {
         if V::keeps_bytes() {
             self.begin();
             let bytes = &self.nodes.scanned()[node.offset as usize..][..node.len as usize];
@@ -169,7 +169,7 @@ impl<V: LebVolume> Ubifs<V> {
             return self.append(cx, GC_HEAD, &[], false);
         }
         let to = Appended { lnum: self.nodes.head(GC_HEAD).lnum, offset: self.nodes.head(GC_HEAD).end() };
-        cx.because(Cause::Gc, |cx| self.nodes.append_copy(cx, GC_HEAD, lnum, *node))?;
+        cx.because(Cause::Gc, |cx| self.nodes.append_copy(cx, GC_HEAD, *node))?;
         self.space.written(to.lnum, self.nodes.head(GC_HEAD).end(), 0);
         Ok(to)
     }

@@ -260,7 +260,8 @@ impl<V: LebVolume> Ubifs<V> {
     /// The buds of the journal: their properties, and where the heads go on.
     fn take_buds(&mut self, cx: &mut Cx, journal: &Journal) -> Result<()> {
         let (lnum, offset) = self.index_head;
-        let free = self.space.change(lnum, Change { set: flags::TAKEN, ..Change::default() }).free;
+        self.space.change(lnum, Change { set: flags::TAKEN, ..Change::default() });
+        let free = self.space.leb(lnum).free;
         if free != (self.leb_bytes - offset) as i32 {
             let what = format!("the index head, though {free} bytes of its LEB count as free");
             return Err(UbifsError::corrupt(lnum, offset, what));

@@ -182,6 +182,7 @@ impl Space {
     }
 
     /// What counts of a LEB only if it holds no index: bytes used, dead and dark.
+    #[inline]
     fn of_data(&self, leb: &Leb) -> [i64; 3] {
         if leb.has(flags::INDEX) {
             return [0; 3];
@@ -191,6 +192,7 @@ impl Space {
     }
 
     /// Counts a LEB as what it is after a change, no longer as what it was before. `None` of one that was not counted.
+    #[inline]
     fn count(&mut self, before: Option<&Leb>, after: &Leb) {
         let [used, dead, dark] = self.of_data(after);
         let [was_used, was_dead, was_dark] = before.map_or([0; 3], |before| self.of_data(before));
@@ -218,21 +220,25 @@ impl Space {
         add(after, 1);
     }
 
-    /// Changes a LEB. Returns what it is then.
-    pub fn change(&mut self, lnum: u32, change: Change) -> Leb {
+    /// Changes a LEB.
+    pub fn change(&mut self, lnum: u32, change: Change) {
         let at = self.at(lnum);
-        let leb = &mut self.lebs[at];
-        if !std::mem::replace(&mut leb.is_changed, true) {
+        let before = self.lebs[at];
+        if !before.is_changed {
             self.changed.push(at as u32);
         }
-        let before = *leb;
-        leb.free = change.free.unwrap_or(leb.free);
-        leb.dirty = change.dirty.unwrap_or(leb.dirty);
-        leb.flags = leb.flags & !change.clear | change.set;
-        let after = *leb;
+        let after = Leb {
+            free: change.free.unwrap_or(before.free),
+            dirty: change.dirty.unwrap_or(before.dirty),
+            flags: before.flags & !change.clear | change.set,
+            is_changed: true,
+            ..before
+        };
+        // Field by field: the processor would wait for a structure that it loads just after its parts were stored.
+        let leb = &mut self.lebs[at];
+        (leb.free, leb.dirty, leb.flags, leb.is_changed) = (after.free, after.dirty, after.flags, true);
         self.count(Some(&before), &after);
-        self.sort(at as u32);
-        after
+        self.sort(at as u32, &after);
     }
 
     /// A bud, or the index head, was written up to `end`, `padding` bytes of it padding.
@@ -274,16 +280,16 @@ impl Space {
     }
 
     /// Puts a LEB where it belongs.
-    fn sort(&mut self, at: u32) {
-        let leb = self.lebs[at as usize];
-        let (before, after) = (leb.category, self.category(&leb));
+    #[inline]
+    fn sort(&mut self, at: u32, leb: &Leb) {
+        let (before, after) = (leb.category, self.category(leb));
         if before == after {
-            if let Some((heap, value)) = weight(after, &leb) {
+            if let Some((heap, value)) = weight(after, leb) {
                 self.heaps[heap].change(at, value, &mut self.lebs);
             }
             return;
         }
-        match (list(before), weight(before, &leb)) {
+        match (list(before), weight(before, leb)) {
             (Some(list), _) => self.lists.remove(list, at),
             (_, Some((heap, _))) => self.heaps[heap].remove(at, &mut self.lebs),
             _ => {}

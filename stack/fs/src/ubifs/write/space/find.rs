@@ -20,7 +20,8 @@ impl Space {
 
     fn take(&mut self, at: u32, set: u8) -> (u32, Leb) {
         let lnum = self.lnum(at);
-        (lnum, self.change(lnum, Change { set: flags::TAKEN | set, ..Change::default() }))
+        self.change(lnum, Change { set: flags::TAKEN | set, ..Change::default() });
+        (lnum, *self.leb(lnum))
     }
 
     /// LEBs of the index beyond those that it has now, which are kept for it.
