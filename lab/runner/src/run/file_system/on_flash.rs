@@ -37,6 +37,7 @@ use crate::run::thread::Thread;
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
 use crate::subject::jffs::{Jffs as Subject, JffsLoad};
+use turns::{Turns, Work};
 
 /// What is done on the file system.
 enum Load {
@@ -52,18 +53,6 @@ enum Place<F: Jffs> {
     Unmounted(Box<F::Ground>),
     /// On its way from one to the other.
     Gone,
-}
-
-/// What was done on the flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Work {
-    /// Programs and erasures.
-    ops: u64,
-    reads: u64,
-    /// How often a program took the lock.
-    locked: u64,
-    /// Blocks that are erased.
-    erased: u64,
 }
 
 /// How often the flash was used.
@@ -84,19 +73,7 @@ pub(in crate::run) struct OnFlash<'a, F: Jffs> {
     /// The file system's thread, and the split of its last pass.
     thread: Cx,
     last_pass: Split,
-    /// When it begins its next pass; `None` while it sleeps.
-    due: Option<Ns>,
-    /// A signal waits for the thread.
-    signal: bool,
-    /// The thread waits for the lock: operations of the program that come first.
-    turns: Option<u64>,
-    /// The program took the lock when it used the flash last.
-    takes_lock: bool,
-    /// How often it took the lock while the thread wants it, beyond once an operation: as many turns are over.
-    turns_had: u64,
-    /// The thread looks whether a block is erased, without the lock: so many operations of the flash after which it is through, if
-    /// the program does not pause.
-    looks_until: u64,
+    turns: Turns,
     /// When the last operation ended.
     ended: Ns,
     counted: Counted,
@@ -142,12 +119,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             load: Load::None,
             thread,
             last_pass: Split::default(),
-            due: None,
-            signal: false,
-            turns: None,
-            takes_lock: false,
-            turns_had: 0,
-            looks_until: 0,
+            turns: Turns::default(),
             ended: cx.now(),
             counted: Counted::default(),
             gc: Gc::new(cx.now()),
@@ -254,15 +226,10 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
         })
     }
 
-    /// The thread is woken if it has something to do: it sleeps before each pass, unless a signal waits.
     fn wake(&mut self) {
         let Place::Mounted(fs) = &self.place else { return };
         let now = self.ended.max(self.thread.now());
-        match self.due {
-            due if self.signal => self.due = Some(due.map_or(now, |due| due.min(now))),
-            None if fs.has_work() => self.due = Some(now + self.of.pass_interval),
-            _ => {}
-        }
+        self.turns.wake(now, fs.has_work(), self.of.pass_interval);
     }
 
     fn work_done(&self) -> Work {
@@ -271,31 +238,22 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
                 let (array, counters) = (fs.ground().array(), fs.counters());
                 Work { ops: array.ops(), reads: array.reads().ops, locked: counters.reserved, erased: counters.erased }
             }
-            Place::Unmounted(_) | Place::Gone => Work { ops: 0, reads: 0, locked: 0, erased: 0 },
+            Place::Unmounted(_) | Place::Gone => Work::default(),
         }
     }
 
-    /// What the program has done since `before`. Where it changed something a signal is sent if there is work now, or was an erasure.
+    /// The program has worked since `before`.
     fn notice(&mut self, before: Work) {
-        let now = self.work_done();
-        if let Place::Mounted(fs) = &self.place {
-            self.signal |= now.erased > before.erased || now.ops > before.ops && fs.has_work();
-        }
-        if now.ops > before.ops || now.reads > before.reads {
-            self.takes_lock = now.ops > before.ops;
-        }
-        self.turns_had = match self.signal || self.turns.is_some() {
-            true => self.turns_had + (now.locked - before.locked).saturating_sub(1),
-            false => 0,
-        };
+        let has_work = matches!(&self.place, Place::Mounted(fs) if fs.has_work());
+        self.turns.operated(before, self.work_done(), has_work);
         self.wake();
     }
 
     /// Lets the thread do what it begins up to `now`. From `idle` on it also collects all garbage.
     /// Errors: the file system's.
     fn passes_until(&mut self, mut now: Ns, idle: Option<Ns>) -> Result<(), FsError> {
-        if self.ended != now || !self.takes_lock {
-            self.turns_had = 0;
+        if self.ended != now || !self.turns.takes_lock {
+            self.turns.is_free();
         }
         // It makes one more pass before the program gets the lock.
         let mut goes_on = false;
@@ -305,7 +263,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             let flush = fs.flush_due(self.of.writeback);
             let idle =
                 idle.filter(|_| fs.has_garbage()).map(|idle| idle.max(self.thread.now() + self.of.pass_interval));
-            let pass = self.due.or(idle);
+            let pass = self.turns.due.or(idle);
             let (begins, flushes) = match (pass, flush) {
                 (Some(begins), Some(flush)) if flush < begins => (flush, true),
                 (Some(begins), _) => (begins, false),
@@ -318,25 +276,10 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
                 return Ok(());
             }
             let is_back_at_once = !flushes && self.of.yields && self.ended == now && !goes_on;
-            let is_contended = is_back_at_once && self.takes_lock;
-            if is_back_at_once && uses(fs.ground().array()) < self.looks_until {
-                self.due = Some(begins);
+            if is_back_at_once && self.turns.is_programs(uses(fs.ground().array()), begins, wakes, self.ended) {
                 return Ok(());
             }
-            self.looks_until = 0;
-            if is_contended {
-                let first = if wakes < self.ended { 1 } else { 2 };
-                let turns: u64 = self.turns.unwrap_or(first);
-                let had = turns.min(self.turns_had);
-                let turns = turns - had;
-                self.turns_had -= had;
-                if turns > 0 {
-                    self.signal &= self.turns.is_some();
-                    (self.turns, self.due) = (Some(turns - 1), Some(begins));
-                    return Ok(());
-                }
-            }
-            let has_waited = self.turns.take().is_some();
+            let has_waited = self.turns.threads();
             self.thread.idle_until(begins);
             if flushes {
                 fs.flush_waiting(&mut self.thread)?;
@@ -344,19 +287,16 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             } else {
                 let (checks, erased) = (!fs.is_checked(), fs.counters().erased);
                 // A signal that came while it waited for the lock is seen after the pass.
-                let signal = has_waited && self.signal;
+                let signal = has_waited && self.turns.signal;
                 let is_done = fs.pass(&mut self.thread)?;
                 self.thread.file("collect");
-                self.due = None;
                 let erases = fs.counters().erased > erased;
-                if erases {
-                    self.looks_until = uses(fs.ground().array()) + F::looks_at_an_erased_block(fs.ground());
-                }
                 goes_on = signal && !erases && is_back_at_once;
                 if goes_on {
                     now = now.max(self.thread.now());
                 }
-                self.signal = signal || erases || !checks && fs.awaits_erasure();
+                let looks = || uses(fs.ground().array()) + F::looks_at_an_erased_block(fs.ground());
+                self.turns.passed(signal || erases || !checks && fs.awaits_erasure(), erases.then(looks));
                 if !is_done {
                     // Nothing can be done until something changes.
                     return Ok(());
@@ -393,8 +333,8 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             if let Load::Device(device) = &mut self.load {
                 device.booted(writer.now() - began, writer.now());
             }
-            (self.ended, self.due, self.signal, self.turns) = (writer.now(), None, false, None);
-            self.looks_until = 0;
+            self.ended = writer.now();
+            self.turns.mounted();
             self.thread.wait_until(writer.now());
         }
         Ok(())
@@ -633,7 +573,7 @@ impl<F: Jffs> OnFlash<'_, F> {
         loop {
             self.passes_until(writer.now(), None)?;
             waited = waited.plus(self.wait_for_the_thread(writer));
-            match self.due.filter(|_| !self.of.yields) {
+            match self.turns.due.filter(|_| !self.of.yields) {
                 Some(due) => writer.wait_until(due),
                 None => break,
             }
@@ -680,3 +620,4 @@ impl<F: Jffs> OnFlash<'_, F> {
 
 #[cfg(test)]
 mod tests;
+mod turns;

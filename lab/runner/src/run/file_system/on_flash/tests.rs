@@ -32,7 +32,7 @@ fn files(test: impl FnOnce(&mut Files<'_>, Ino)) {
     let now = files.thread.now() + PAUSE + PAUSE;
     files.passes_until(now, None).expect("there is power");
     files.passes_until(now + PAUSE, None).expect("there is power");
-    assert!(!files.fs().has_work() && files.due.is_none() && !files.signal);
+    assert!(!files.fs().has_work() && files.turns.due.is_none() && !files.turns.signal);
     assert!(now + PAUSE <= BEGIN);
     (files.ended, files.gc) = (BEGIN, Gc::new(now));
     test(&mut files, ino);
@@ -78,17 +78,17 @@ fn a_change_that_leaves_work_wakes_the_thread_at_once() {
         let idle = files.work_done();
         files.fs().write(&mut Cx::new(), ino, 0, Payload::Bytes(b"x")).expect("there is space");
         files.notice(idle);
-        assert_eq!((files.signal, files.due), (false, None), "there is nothing to do");
+        assert_eq!((files.turns.signal, files.turns.due), (false, None), "there is nothing to do");
         let work = files.work_done();
         files.notice(Work { erased: work.erased - 1, ..work });
-        assert_eq!((files.signal, files.due), (true, Some(files.ended)), "a block was erased");
-        (files.signal, files.due) = (false, None);
+        assert_eq!((files.turns.signal, files.turns.due), (true, Some(files.ended)), "a block was erased");
+        (files.turns.signal, files.turns.due) = (false, None);
         fill(files, ino);
         let work = files.work_done();
         files.notice(work);
-        assert_eq!((files.signal, files.due), (false, Some(files.ended + PAUSE)), "nothing was changed");
+        assert_eq!((files.turns.signal, files.turns.due), (false, Some(files.ended + PAUSE)), "nothing was changed");
         files.notice(Work { ops: work.ops - 1, ..work });
-        assert_eq!((files.signal, files.due), (true, Some(files.ended)), "something was");
+        assert_eq!((files.turns.signal, files.turns.due), (true, Some(files.ended)), "something was");
     });
 }
 
@@ -102,7 +102,7 @@ fn a_program_writes_while_the_thread_looks_at_an_erased_block() {
         let cx = &mut Cx::new();
         let mut now = files.ended + PAUSE;
         files.passes_until(now, None).expect("there is power");
-        assert_eq!((passes(files), files.signal), (2, true), "a block was emptied, and erased");
+        assert_eq!((passes(files), files.turns.signal), (2, true), "a block was emptied, and erased");
         let size = files.fs().getattr(cx, ino).expect("it is there").size.next_multiple_of(4);
         let mut nodes = 0;
         while passes(files) == 2 {
@@ -127,8 +127,8 @@ fn a_program_that_is_back_at_once_is_first_twice_and_no_more() {
     for (wakes_before, turns) in [(false, 2), (true, 1)] {
         files(|files, ino| {
             fill(files, ino);
-            files.takes_lock = true;
-            files.due = Some(if wakes_before { files.ended - Ns(1) } else { files.ended });
+            files.turns.takes_lock = true;
+            files.turns.due = Some(if wakes_before { files.ended - Ns(1) } else { files.ended });
             for turn in 0..turns {
                 files.passes_until(files.ended, None).expect("there is power");
                 assert_eq!(passes(files), 0, "turn {turn} is the program's");
@@ -140,7 +140,7 @@ fn a_program_that_is_back_at_once_is_first_twice_and_no_more() {
     // A program that was away lets it in at once.
     files(|files, ino| {
         fill(files, ino);
-        files.due = Some(files.ended);
+        files.turns.due = Some(files.ended);
         files.passes_until(files.ended + Ns(1), None).expect("there is power");
         assert!(passes(files) > 0);
     });
@@ -152,10 +152,10 @@ fn a_program_that_reads_lets_the_thread_in_at_once() {
     for reads in [0, 1] {
         files(|files, ino| {
             fill(files, ino);
-            files.takes_lock = true;
+            files.turns.takes_lock = true;
             let work = files.work_done();
             files.notice(Work { reads: work.reads - reads, ..work });
-            files.due = Some(files.ended);
+            files.turns.due = Some(files.ended);
             files.passes_until(files.ended, None).expect("there is power");
             assert_eq!(passes(files) > 0, reads > 0, "{reads}");
         });
@@ -177,7 +177,11 @@ fn a_write_of_several_nodes_takes_as_many_turns() {
             }
             files.passes_until(files.ended, None).expect("there is power");
             assert!(passes(files) > 0, "{nodes} nodes: the thread has waited for {turns}");
-            assert_eq!(files.turns, Some(1 - had), "{nodes} nodes: passes take no time here, and it waits once more");
+            assert_eq!(
+                files.turns.left,
+                Some(1 - had),
+                "{nodes} nodes: passes take no time here, and it waits once more"
+            );
         });
     }
 }

@@ -1,0 +1,104 @@
+//! When the file system's thread works, and whose turn it is to take the lock that it shares with the program.
+
+use sim::Ns;
+
+/// What was done on the flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Work {
+    /// Programs and erasures.
+    pub ops: u64,
+    pub reads: u64,
+    /// How often a program took the lock.
+    pub locked: u64,
+    /// Blocks that are erased.
+    pub erased: u64,
+}
+
+/// The thread's sleep and signals, and the turns of thread and program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turns {
+    /// When the thread begins its next pass; `None` while it sleeps.
+    pub due: Option<Ns>,
+    /// A signal waits for the thread.
+    pub signal: bool,
+    /// The thread waits for the lock: operations of the program that come first.
+    pub left: Option<u64>,
+    /// The program took the lock when it used the flash last.
+    pub takes_lock: bool,
+    /// How often it took the lock while the thread wants it, beyond once an operation: as many turns are over.
+    had: u64,
+    /// The thread looks whether a block is erased, without the lock: so many operations of the flash after which it is through, if
+    /// the program does not pause.
+    looks_until: u64,
+}
+
+impl Turns {
+    /// The file system was mounted: its thread sleeps.
+    pub fn mounted(&mut self) {
+        *self = Turns { takes_lock: self.takes_lock, had: self.had, ..Turns::default() };
+    }
+
+    /// The thread is woken at `now` if a signal waits. Else it sleeps for `interval` before each pass for which there is work.
+    pub fn wake(&mut self, now: Ns, has_work: bool, interval: Ns) {
+        match self.due {
+            due if self.signal => self.due = Some(due.map_or(now, |due| due.min(now))),
+            None if has_work => self.due = Some(now + interval),
+            _ => {}
+        }
+    }
+
+    /// The program has done an operation: what was done before it, and after it. Where it changed something a signal is sent if
+    /// there is work now, or was an erasure.
+    pub fn operated(&mut self, before: Work, now: Work, has_work: bool) {
+        self.signal |= now.erased > before.erased || now.ops > before.ops && has_work;
+        if now.ops > before.ops || now.reads > before.reads {
+            self.takes_lock = now.ops > before.ops;
+        }
+        self.had = match self.signal || self.left.is_some() {
+            true => self.had + (now.locked - before.locked).saturating_sub(1),
+            false => 0,
+        };
+    }
+
+    /// The program paused, or does not hold the lock: the next turn is the first that it has.
+    pub fn is_free(&mut self) {
+        self.had = 0;
+    }
+
+    /// The thread wants to work from `begins` on, and the program is back at once after an operation that ended at `ended`, when
+    /// the flash had been used so often. Whether the program comes first.
+    pub fn is_programs(&mut self, uses: u64, begins: Ns, wakes: Ns, ended: Ns) -> bool {
+        if uses < self.looks_until {
+            self.due = Some(begins);
+            return true;
+        }
+        self.looks_until = 0;
+        if !self.takes_lock {
+            return false;
+        }
+        let turns = self.left.unwrap_or(if wakes < ended { 1 } else { 2 });
+        let had = turns.min(self.had);
+        self.had -= had;
+        if turns == had {
+            return false;
+        }
+        // What was sent before it waits is no news to it.
+        self.signal &= self.left.is_some();
+        (self.left, self.due) = (Some(turns - had - 1), Some(begins));
+        true
+    }
+
+    /// The thread begins to work. Whether it has waited for the lock.
+    pub fn threads(&mut self) -> bool {
+        self.looks_until = 0;
+        self.left.take().is_some()
+    }
+
+    /// A pass of the thread is over. A signal that came while it waited for the lock is seen after it, and `signal` says whether it
+    /// sends itself one. Of a block that it erased it looks for so many uses of the flash whether that is erased.
+    pub fn passed(&mut self, signal: bool, looks_until: Option<u64>) {
+        self.due = None;
+        self.signal = signal;
+        self.looks_until = looks_until.unwrap_or(0);
+    }
+}
