@@ -5,7 +5,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ubi::media::{EcHdr, VidHdr, VolType, crc, is_erased};
+use sim::seam::is_erased;
+use ubi::media::{EcHdr, VidHdr, VolType, crc};
 
 fn media(c: &mut Criterion) {
     let mut group = c.benchmark_group("media");

@@ -310,14 +310,6 @@ impl VidHdr {
 
 const _: () = assert!(VidHdr::BYTES == 4 + 4 + 4 + 4 + 4 + 4 + 4 + 4 + 4 + 4 + 8 + 12 + 4);
 
-/// Whether every byte is 0xFF, like erased cells.
-pub fn is_erased(bytes: &[u8]) -> bool {
-    // 64 bytes between two branches, so that the compiler takes them in few instructions.
-    let (lines, tail) = bytes.as_chunks::<64>();
-    let all = |line: &[u8]| line.iter().fold(0xff, |all, byte| all & byte) == 0xff;
-    lines.iter().all(|line| all(line)) && all(tail)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -369,16 +361,5 @@ mod tests {
     #[test]
     fn the_checksum_is_the_one_of_an_empty_volume_record() {
         assert_eq!(crc(&[0; 168]), 0xf116_c36b);
-    }
-
-    #[test]
-    fn erased_means_every_byte() {
-        let mut bytes = [0xff; 165];
-        assert!(is_erased(&bytes));
-        for at in 0..bytes.len() {
-            bytes[at] = 0xfe;
-            assert!(!is_erased(&bytes), "byte {at}");
-            bytes[at] = 0xff;
-        }
     }
 }

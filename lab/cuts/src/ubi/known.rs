@@ -4,11 +4,12 @@
 //! same memory" means "the same cells"; an operation that a cut tears writes too. On a device whose reads may fail nothing is known.
 
 use nand::{Array, Bytes};
+use sim::seam::is_erased;
 use sim::{Lnum, Peb, VolId};
 use ubi::Ubi;
 use ubi::attach::Headers;
 use ubi::layout::Layout;
-use ubi::media::{EcHdr, VidHdr, VolType, crc, is_erased};
+use ubi::media::{EcHdr, VidHdr, VolType, crc};
 use ubi::wl::Owner;
 
 use super::model::{Leb, State, Vol, World, touches};

@@ -370,7 +370,7 @@ impl Seen<'_> {
     }
 
     fn erased_from(&self, start: usize) -> bool {
-        ubi::media::is_erased(&self.bytes[start..])
+        sim::seam::is_erased(&self.bytes[start..])
     }
 
     /// Whether these are the contents, but for pages that ECC could not correct.
@@ -429,7 +429,7 @@ impl Seen<'_> {
             if !torn && cells == new && self.readable(start) {
                 continue;
             }
-            if torn && !ubi::media::is_erased(cells) {
+            if torn && !sim::seam::is_erased(cells) {
                 return false;
             }
             // Bits to be cleared may still be set; no other bit may be cleared.

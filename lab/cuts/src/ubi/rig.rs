@@ -538,7 +538,7 @@ fn contents_are(
             let found = legal.iter().find(|legal| match legal {
                 Legal::Exactly(content) if leb.shaky => mapped && buffer[..content.len()] == content[..],
                 Legal::Exactly(content) if leb.torn => {
-                    mapped && buffer[..content.len()] == content[..] && ubi::media::is_erased(&buffer[content.len()..])
+                    mapped && buffer[..content.len()] == content[..] && sim::seam::is_erased(&buffer[content.len()..])
                 }
                 legal => seen.is(legal),
             });

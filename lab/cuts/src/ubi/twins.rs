@@ -101,7 +101,7 @@ fn free(tape: &mut Tape) -> Option<Peb> {
     (2..tape.geometry().pebs).map(Peb).find(|&peb| {
         let mut erased = false;
         tape.array.tamper(peb, |cells| {
-            erased = cells.starts_with(b"UBI#") && ubi::media::is_erased(&cells[VID_AT..]);
+            erased = cells.starts_with(b"UBI#") && sim::seam::is_erased(&cells[VID_AT..]);
         });
         erased
     })

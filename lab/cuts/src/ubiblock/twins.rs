@@ -87,7 +87,7 @@ fn flip_bits_of(tape: &mut Tape, model: &Model, is_one: fn(u32) -> bool) {
             let whole = !hdr.copy_flag || ubi::media::crc(&data[..hdr.data_size as usize]) == hdr.data_crc;
             at = (0..model.per_leb()).find(|sector| {
                 let bytes = &data[(sector * u64::from(SECTOR_BYTES)) as usize..][..SECTOR_BYTES as usize];
-                whole && model.promises(first + sector) && !ubi::media::is_erased(bytes)
+                whole && model.promises(first + sector) && !sim::seam::is_erased(bytes)
             });
             let Some(sector) = at else { return };
             data[(sector * u64::from(SECTOR_BYTES)) as usize + 100] ^= 1;
@@ -104,7 +104,7 @@ fn free(tape: &Tape) -> Option<Peb> {
     (2..tape.geometry().pebs).map(Peb).find(|&peb| {
         let mut cells = vec![0; tape.geometry().peb_bytes as usize];
         tape.cells(peb, 0, &mut cells);
-        cells.starts_with(b"UBI#") && ubi::media::is_erased(&cells[VID_AT..])
+        cells.starts_with(b"UBI#") && sim::seam::is_erased(&cells[VID_AT..])
     })
 }
 

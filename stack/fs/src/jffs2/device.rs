@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
+use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, is_erased};
 use sim::{Cx, Ns, Peb};
 
 use super::media::{self, Endian, HEADER_BYTES, Header, OOB_MARKER_BYTES, node_type, padded};
@@ -273,7 +273,7 @@ impl<F: Flash> Device<F> {
         for at in (0..self.geometry.peb_bytes).step_by(bytes.len()) {
             let len = bytes.len().min((self.geometry.peb_bytes - at) as usize);
             self.read(cx, block, at, &mut bytes[..len])?;
-            if bytes[..len].iter().any(|&byte| byte != 0xff) {
+            if !is_erased(&bytes[..len]) {
                 return Ok(false);
             }
         }
@@ -322,7 +322,7 @@ impl<F: Flash> Device<F> {
             if let (0, true, Some(at)) = (page, has_marker, at) {
                 bytes[at..at + OOB_MARKER_BYTES].fill(0xff);
             }
-            if bytes.iter().any(|&byte| byte != 0xff) {
+            if !is_erased(&bytes) {
                 return Ok(false);
             }
         }

@@ -3,6 +3,8 @@
 //! What tells: no node crosses the end of a block, clean markers stand at the beginning of one, a node after erased bytes
 //! does too, and a summary says how far from the beginning of its block it is. Padding nodes end blocks, or only pages.
 
+use sim::seam::is_erased;
+
 use super::media::{Endian, HEADER_BYTES, Header, Summary, node_type};
 
 /// What clears up the size of eraseblocks.
@@ -87,7 +89,7 @@ pub fn detect(image: &mut dyn Bytes) -> Option<Endian> {
         image.read(at, &mut piece);
         let there = (len - at).min(PIECE as u64) as usize;
         for page in piece[..there].chunks(LEAST as usize) {
-            if page.iter().all(|&byte| byte == 0xff) {
+            if is_erased(page) {
                 continue;
             }
             if page.starts_with(b"UBI#") || page.starts_with(&[0x31, 0x18, 0x10, 0x06]) {

@@ -1,12 +1,10 @@
 //! Nodes and whole LEBs of the volume, through the write buffers of the journal heads.
 
-use sim::seam::{FlashError, LebError, LebVolume, Payload};
+use sim::seam::{FlashError, LebError, LebVolume, Payload, is_erased};
 use sim::{CpuPrice, Cx, Lnum, Ns};
 
 use super::error::{Result, UbifsError};
-use super::media::{
-    Branch, DataNode, DentNode, Header, IndexNode, InodeNode, Key, MediaError, NodeType, aligned, is_erased, pad,
-};
+use super::media::{Branch, DataNode, DentNode, Header, IndexNode, InodeNode, Key, MediaError, NodeType, aligned, pad};
 use super::scan::{Found, Recovery, scan};
 use super::tags::Tags;
 use super::written::{Part, Written};

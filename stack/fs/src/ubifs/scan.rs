@@ -4,9 +4,11 @@
 //! written, and after it only 0xFF. Where this is so, the LEB ends before the garbage; where there is something after it,
 //! the LEB was damaged in another way, and the scan fails.
 
+use sim::seam::is_erased;
+
 use super::error::{Result, UbifsError};
 use super::media::{
-    self, Group, HEADER_BYTES, Header, MAGIC, MediaError, NodeType, PAD_NODE_BYTES, PADDING_BYTE, aligned, is_erased,
+    self, Group, HEADER_BYTES, Header, MAGIC, MediaError, NodeType, PAD_NODE_BYTES, PADDING_BYTE, aligned,
 };
 
 /// A node in a LEB.

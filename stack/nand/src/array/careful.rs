@@ -3,7 +3,7 @@
 //! Order of an operation: power, bounds, rules, time, cut, cells, faults. A refused operation takes no time and is not
 //! counted. A cut one has spent the time until power went.
 
-use sim::seam::{FlashError, Medium, Payload, ReadStatus};
+use sim::seam::{FlashError, Medium, Payload, ReadStatus, is_erased};
 use sim::{Cx, Ns, Peb, Rng, Seed};
 
 use super::{Array, BAD, Block, TORN, was_cut_at};
@@ -371,7 +371,7 @@ impl<S: Store> Array<S> {
                 let mut torn_oob = oob.to_vec();
                 raise_some(&mut rng, oob_density(cut.seed, density), &mut torn_oob);
                 // If no bit was programmed, the page cannot be told from an untouched one.
-                if cut.leaves_a_trace() || torn.iter().chain(&torn_oob).any(|&byte| byte != 0xff) {
+                if cut.leaves_a_trace() || !is_erased(&torn) || !is_erased(&torn_oob) {
                     self.put(cx, peb, from, Payload::Bytes(&torn), parts);
                     self.put_oob(peb, from, &torn_oob);
                     self.note_torn(cut, peb, from, to);
@@ -450,7 +450,7 @@ impl<S: Store> Array<S> {
         let mut cells = vec![0; self.geometry.peb_bytes as usize];
         self.store.read(peb, 0, &mut cells);
         let lost = &mut cells[from as usize..(from + page_bytes) as usize];
-        if lost.iter().all(|&byte| byte == 0xff) {
+        if is_erased(lost) {
             // It was never programmed: nothing is lost.
             return;
         }

@@ -19,7 +19,7 @@ pub use oob::bad_mark_at;
 
 use std::fmt;
 
-use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
+use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus, is_erased};
 use sim::{CauseCounts, Cx, Ns, Peb, Timeline};
 
 use crate::config::{ArrayConfig, PageOrder};
@@ -191,7 +191,7 @@ impl<S: Store> Array<S> {
         let pages = self.pages.as_mut().expect("called where pages are kept");
         for offset in (0..end).step_by(unit as usize) {
             self.store.read(peb, offset, &mut cells);
-            if cells.iter().any(|&byte| byte != 0xff) {
+            if !is_erased(&cells) {
                 let page = first + (offset / page_bytes) as usize;
                 pages.subpages[page] |= 1 << (offset % page_bytes / unit);
                 pages.programs[page] = 1;

@@ -5,6 +5,14 @@ use thiserror::Error;
 use super::{LebError, Payload, payload};
 use crate::{Cx, Peb};
 
+/// Whether every byte is 0xFF, as erased cells read.
+pub fn is_erased(bytes: &[u8]) -> bool {
+    // 64 bytes between two branches, so that the compiler takes them in few instructions.
+    let (lines, tail) = bytes.as_chunks::<64>();
+    let all = |line: &[u8]| line.iter().fold(0xff, |all, byte| all & byte) == 0xff;
+    lines.iter().all(|line| all(line)) && all(tail)
+}
+
 /// Kind of cells; it decides the rules of programming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
@@ -326,5 +334,18 @@ mod tests {
         let (mut first, mut second) = (Vec::new(), Vec::new());
         assert_eq!(RamVolume::offer(&mut first, 2, |bytes| bytes[0] = 1), Payload::Bytes(&[1, 0]));
         assert_eq!(RamDisk::offer(&mut second, 2, |bytes| bytes[1] = 1), Payload::Bytes(&[0, 1]));
+    }
+
+    #[test]
+    fn any_bit_that_is_clear_shows_that_bytes_are_not_erased() {
+        for len in [0, 1, 63, 64, 65, 200] {
+            let mut bytes = vec![0xff; len];
+            assert!(is_erased(&bytes));
+            for bit in 0..8 * len {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(!is_erased(&bytes), "bit {bit} of {len} bytes");
+                bytes[bit / 8] = 0xff;
+            }
+        }
     }
 }

@@ -3,12 +3,12 @@
 //! Knows one PEB at a time; the callers decide what its headers mean for volumes. An uncorrectable read is no error
 //! here: the uncorrected bytes are verified by their checksum and count as suspect.
 
-use sim::seam::{Flash, FlashError};
+use sim::seam::{Flash, FlashError, is_erased};
 use sim::{Cx, Peb};
 
 use super::AttachError;
 use crate::layout::Layout;
-use crate::media::{EcHdr, MediaError, VidHdr, crc, is_erased};
+use crate::media::{EcHdr, MediaError, VidHdr, crc};
 
 /// Quality of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

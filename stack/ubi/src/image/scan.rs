@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sim::seam::is_erased;
 use sim::{Lnum, Peb, VolId};
 
 use super::dump::Dump;
@@ -14,7 +15,7 @@ use super::linux::{self, How, Verdict};
 use super::survey::ec_of_any_version;
 use crate::media::{
     EcHdr, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, INTERNAL_VOLUME_START, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MAX_VOLUMES,
-    MediaError, VidHdr, VolType, VtblRecord, crc, is_erased, needed_pebs, vtbl_slots,
+    MediaError, VidHdr, VolType, VtblRecord, crc, needed_pebs, vtbl_slots,
 };
 
 /// How a bad PEB was recognized.

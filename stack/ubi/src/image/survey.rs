@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use sim::seam::is_erased;
+
 use super::ProbeError;
 use super::dump::Bytes;
-use crate::media::{EcHdr, crc, is_erased};
+use crate::media::{EcHdr, crc};
 
 /// An EC header with valid magic and checksum; version and fields may be anything.
 #[derive(Clone, Copy, Debug)]

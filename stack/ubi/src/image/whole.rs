@@ -3,9 +3,10 @@
 //! Knows headers and rules; knows no file. The rules were established by running `ubiformat` on simulated flashes.
 
 use sim::Peb;
+use sim::seam::is_erased;
 
 use super::survey::ec_of_any_version;
-use crate::media::{EcHdr, MAX_ERASE_COUNT, is_erased};
+use crate::media::{EcHdr, MAX_ERASE_COUNT};
 
 /// What the flash held before, in one PEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,14 +28,6 @@ pub fn crc(bytes: &[u8]) -> u32 {
     !crc32fast::hash(bytes)
 }
 
-/// Whether every byte is 0xFF, as erased cells read.
-pub fn is_erased(bytes: &[u8]) -> bool {
-    // 64 bytes between two branches, so that the compiler takes them in few instructions.
-    let (lines, tail) = bytes.as_chunks::<64>();
-    let all = |line: &[u8]| line.iter().fold(0xff, |all, byte| all & byte) == 0xff;
-    lines.iter().all(|line| all(line)) && all(tail)
-}
-
 /// Magic number of a node.
 pub const MAGIC: u32 = 0x0610_1831;
 /// Bytes of the header that every node begins with.
@@ -432,24 +424,6 @@ impl Compression {
             Compression::Lzo => "lzo",
             Compression::Zlib => "zlib",
             Compression::Zstd => "zstd",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_bit_that_is_clear_shows_that_bytes_are_not_erased() {
-        for len in [0, 1, 63, 64, 65, 200] {
-            let mut bytes = vec![0xff; len];
-            assert!(is_erased(&bytes));
-            for bit in 0..8 * len {
-                bytes[bit / 8] ^= 1 << (bit % 8);
-                assert!(!is_erased(&bytes), "bit {bit} of {len} bytes");
-                bytes[bit / 8] = 0xff;
-            }
         }
     }
 }

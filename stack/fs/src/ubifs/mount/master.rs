@@ -4,13 +4,12 @@
 //! with garbage, lack the newest node, or be empty. The last valid node rules.
 
 use sim::Cx;
-use sim::seam::LebVolume;
+use sim::seam::{LebVolume, is_erased};
 
 use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::lprops::dead_and_dark;
 use crate::ubifs::media::{
-    Header, LOG_LNUM, MAGIC, MASTER_LNUMS, Master, NodeType, SuperBlock, is_erased, lpt::LptGeometry, master_flags,
-    u32_at,
+    Header, LOG_LNUM, MAGIC, MASTER_LNUMS, Master, NodeType, SuperBlock, lpt::LptGeometry, master_flags, u32_at,
 };
 use crate::ubifs::nodes::Nodes;
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use sim::Peb;
+use sim::seam::is_erased;
 
 use super::{Device, Reason, Stop};
 use crate::media::{
     EcHdr, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, LAYOUT_VOLUME_ID, MAX_VOLUMES, MediaError, VidHdr, VolType, compat, crc,
-    is_erased,
 };
 
 /// A PEB that holds a LEB.
