@@ -263,14 +263,20 @@ impl Findings<'_, '_> {
                 }
                 self.vid_fields(peb, vid);
             }
-            PebState::CorruptEc { fault: HeaderFault::Erased, vid } => {
+            PebState::CorruptEc { fault: HeaderFault::Erased, vid, .. } => {
                 let what = match vid {
                     Some(error) => format!("no EC header, and no VID header either: {error}"),
                     None => "no EC header, and data where a PEB without one should be erased".to_owned(),
                 };
                 self.add(Warning, Class::EcHeader, Place::at(peb, 0), what);
             }
-            PebState::CorruptEc { fault, vid } => {
+            PebState::CorruptEc { fault, vid: Some(error), is_half_erased: true } => {
+                let what = format!(
+                    "EC header: {fault}; VID header: {error}: as if an erasure had lost power; Linux erases the PEB"
+                );
+                self.ec_fault(Warning, peb, fault, what);
+            }
+            PebState::CorruptEc { fault, vid, .. } => {
                 let severity = if vid.is_some() { Error } else { Warning };
                 let what = match vid {
                     Some(error) => format!("EC header: {fault}; VID header: {error}"),

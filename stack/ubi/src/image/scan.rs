@@ -67,6 +67,8 @@ pub enum PebState {
         fault: HeaderFault,
         /// What was found instead of the VID header; `None` if erased.
         vid: Option<MediaError>,
+        /// Whether both headers look as if an erasure had lost power.
+        is_half_erased: bool,
     },
     /// An EC header, and a broken VID header.
     CorruptVid {
@@ -566,8 +568,22 @@ fn classify(dump: &Dump<'_>, peb: Peb, markers_believed: bool) -> PebState {
         }
         (Err(HeaderFault::Erased), None) if is_erased(&bytes[EcHdr::BYTES..]) => PebState::Erased,
         (Err(_), _) if bytes.iter().all(|&byte| byte == 0) => PebState::Bad(BadWhy::AllZero),
-        (Err(fault), vid) => PebState::CorruptEc { fault, vid: vid.and_then(Result::err) },
+        (Err(fault), vid) => {
+            let vid = vid.and_then(Result::err);
+            let is_half_erased = vid.is_some() && matches!(fault, HeaderFault::Broken(_)) && is_half_erased(ec_bytes);
+            PebState::CorruptEc { fault, vid, is_half_erased }
+        }
     }
+}
+
+/// Whether many bits of an EC header have risen, and none has fallen, where all headers are alike: in magic number, version, padding
+/// and the upper half of the counter. An erasure that loses power leaves it so; of a header that lost a bit or two the data may be
+/// whole.
+fn is_half_erased(header: &[u8; EcHdr::BYTES]) -> bool {
+    let whole = EcHdr { ec: 0, vid_hdr_offset: 0, data_offset: 0, image_seq: 0 }.encode();
+    let alike = || (0..12).chain(28..60).map(|at| (header[at], whole[at]));
+    let risen: u32 = alike().map(|(found, whole)| (found & !whole).count_ones()).sum();
+    risen >= 8 && alike().all(|(found, whole)| whole & !found == 0)
 }
 
 /// Whether the header's offsets are possible; `check` compares them with the other headers.

@@ -119,6 +119,13 @@ impl Findings<'_, '_> {
                         Place::at(peb, vid_at).of(volume.id()),
                         format!("{leb}, which is erased: unmapped since"),
                     ),
+                    Some(PebState::CorruptEc { is_half_erased: true, .. }) => self.disagree(
+                        Severity::Warning,
+                        Place::at(peb, vid_at).of(volume.id()),
+                        format!(
+                            "{leb}, of which both headers are broken, as if an erasure had lost power: unmapped since"
+                        ),
+                    ),
                     Some(state) => self.disagree(
                         Severity::Error,
                         Place::at(peb, vid_at).of(volume.id()),

@@ -82,6 +82,38 @@ fn what_happened_since_is_no_error() {
     assert_eq!(found.len(), 3, "{found:?}");
 }
 
+/// An erasure that loses power leaves both headers broken, as in a flash of Linux 6.12 that was cut there: Linux erases the block
+/// without a word, so that nothing is lost.
+#[test]
+fn a_block_whose_erasure_lost_power_is_no_error() {
+    // What Linux's flash had at PEB 95, and its VID header.
+    let ec = "75c249231100004400004000000010040c00020008048422f1b6023203200010000000000202000820000400000030000000000000058000000000206e95a0a9";
+    let vid = "5542492101010002000004410808001c01040000082108000080001022000000000001040000000400400800000081dd000000000000080880000000c6936123";
+    let bytes = |hex: &str| -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex")).collect()
+    };
+    let found = |ec: &[u8], vid: &[u8]| {
+        let mut flash = Flash::new();
+        // It holds LEB 1.
+        flash.peb(4)[..64].copy_from_slice(ec);
+        flash.peb(4)[VID_AT..VID_AT + 64].copy_from_slice(vid);
+        let found: Vec<_> = flash.findings().into_iter().filter(|found| found.peb == Some(Peb(4))).collect();
+        let of = |class| found.iter().find(|found| found.class == class).map(|found| found.severity);
+        (of(Class::EcHeader), of(Class::FastmapDisagrees))
+    };
+    let (ec, vid) = (bytes(ec), bytes(vid));
+    assert_eq!(found(&ec, &vid), (Some(Severity::Warning), Some(Severity::Warning)));
+    // One bit that fell is no erasure, and neither are few that rose: then data may be lost.
+    let fallen = [&ec[..3], &[0x03], &ec[4..]].concat();
+    assert_eq!(found(&fallen, &vid), (Some(Severity::Error), Some(Severity::Error)));
+    let whole =
+        EcHdr { ec: 14, vid_hdr_offset: VID_AT as u32, data_offset: DATA_AT as u32, image_seq: IMAGE_SEQ }.encode();
+    for (risen, severity) in [(0x7f, Severity::Error), (0xff, Severity::Warning)] {
+        let some = [&whole[..30], &[risen], &whole[31..]].concat();
+        assert_eq!(found(&some, &vid).0, Some(severity), "{risen:#x}");
+    }
+}
+
 #[test]
 fn what_no_past_explains_is_an_error() {
     let cases: [fn(&mut Flash); 5] = [
