@@ -545,3 +545,16 @@ fn what_is_written_to_a_deleted_file_says_that_it_is_deleted() {
     assert_eq!(bytes_at(&fs, 124, 4), b"1984");
     assert_eq!(bytes_at(&fs, 124 + 50, 1), [0x80]);
 }
+
+/// A rename is a node with the times of that moment, which the file has from then on, also after a mount.
+#[test]
+fn a_renamed_file_was_used_when_it_was_renamed() {
+    let (mut fs, mut cx) = mount(flash(8), Options::default());
+    let (root, file) = (fs.root(), create(&mut fs, &mut cx, b"a"));
+    let made = fs.getattr(&mut cx, file).expect("it is there");
+    cx.spend(Ns(100_000_000_000));
+    fs.rename(&mut cx, (root, b"a"), (root, b"b"), RenameFlags::NONE).expect("there is room");
+    let (mut fs, mut cx) = mount(fs.flash().clone(), Options::default());
+    let attr = fs.lookup(&mut cx, root, b"b").expect("it has the new name");
+    assert_eq!([attr.atime, attr.mtime].map(|time| time.seconds - made.mtime.seconds), [100, 100]);
+}
