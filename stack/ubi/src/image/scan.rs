@@ -67,7 +67,7 @@ pub enum PebState {
         fault: HeaderFault,
         /// What was found instead of the VID header; `None` if erased.
         vid: Option<MediaError>,
-        /// Whether both headers look as if an erasure had lost power.
+        /// Whether both headers are broken, and the EC header looks as if an erasure had lost power.
         is_half_erased: bool,
     },
     /// An EC header, and a broken VID header.
@@ -570,7 +570,11 @@ fn classify(dump: &Dump<'_>, peb: Peb, markers_believed: bool) -> PebState {
         (Err(_), _) if bytes.iter().all(|&byte| byte == 0) => PebState::Bad(BadWhy::AllZero),
         (Err(fault), vid) => {
             let vid = vid.and_then(Result::err);
-            let is_half_erased = vid.is_some() && matches!(fault, HeaderFault::Broken(_)) && is_half_erased(ec_bytes);
+            // A header with a right checksum and impossible fields is no such thing: Linux refuses it.
+            let is_broken = |error: &MediaError| matches!(error, MediaError::Magic { .. } | MediaError::Crc { .. });
+            let are_broken =
+                matches!(&fault, HeaderFault::Broken(ec) if is_broken(ec)) && vid.as_ref().is_some_and(is_broken);
+            let is_half_erased = are_broken && is_half_erased(ec_bytes);
             PebState::CorruptEc { fault, vid, is_half_erased }
         }
     }

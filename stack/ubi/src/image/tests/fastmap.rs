@@ -112,6 +112,10 @@ fn a_block_whose_erasure_lost_power_is_no_error() {
         let some = [&whole[..30], &[risen], &whole[31..]].concat();
         assert_eq!(found(&some, &vid).0, Some(severity), "{risen:#x}");
     }
+    // A counter that no header can have, under a right checksum: Linux refuses to attach.
+    let impossible =
+        EcHdr { ec: 0xff << 32, vid_hdr_offset: VID_AT as u32, data_offset: DATA_AT as u32, image_seq: IMAGE_SEQ };
+    assert_eq!(found(&impossible.encode(), &vid).0, Some(Severity::Error));
 }
 
 #[test]
