@@ -152,11 +152,16 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Room in the block that is written, or in another that becomes it. `None`: look again, for something was erased.
+    /// Room in the block that is written, or in another that becomes it. `None`: look again, for something was erased. In a fresh
+    /// block Linux does not look whether a summary has room beside the node: a node may fill it, and then it gets none.
     fn try_reserve(&mut self, cx: &mut Cx, wanted: Wanted) -> Result<Option<u32>> {
+        // Room for a summary is kept in a fresh block only if the one before was closed with one, just now.
+        let mut has_summary = false;
         loop {
             let Some(block) = self.blocks.first(List::Next) else {
-                return self.open_block(cx, wanted).map(|found| found.then(|| self.room(wanted)));
+                let Some(free) = self.open_block(cx, wanted)? else { return Ok(None) };
+                let kept = if has_summary { padded(wanted.in_summary + SUMMARY_FRAME) } else { 0 };
+                return Ok(Some(free.saturating_sub(kept)));
             };
             let free = self.blocks.at(block).sizes.free;
             if self.options.summary && !self.collected.is_disabled {
@@ -165,6 +170,7 @@ impl<F: Flash> Jffs2<F> {
                 }
                 if self.write_summary(cx, block)? {
                     self.blocks.close(block);
+                    has_summary = true;
                 }
                 continue;
             }
@@ -190,8 +196,9 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// Takes the next free block to be written. False: one was erased first, or data were written to make that possible.
-    fn open_block(&mut self, cx: &mut Cx, wanted: Wanted) -> Result<bool> {
+    /// Takes the next free block to be written. Returns its free bytes; `None`: one was erased first, or data were written to make
+    /// that possible.
+    fn open_block(&mut self, cx: &mut Cx, wanted: Wanted) -> Result<Option<u32>> {
         let Some(block) = self.blocks.first(List::Free) else {
             if let (0, Some(block)) = (self.blocks.erasing, self.blocks.first(List::Erasable)) {
                 self.blocks.put(block, List::ErasePending);
@@ -199,13 +206,13 @@ impl<F: Flash> Jffs2<F> {
             let awaits_buffer = self.blocks.first(List::AwaitsBuffer).is_some() && !self.retries.rescues();
             if self.blocks.erasing == 0 && awaits_buffer {
                 self.flush(cx)?;
-                return Ok(false);
+                return Ok(None);
             }
             if self.blocks.erasing == 0 {
                 return Err(FsError::NoSpace.into());
             }
             self.erase_one(cx)?;
-            return Ok(false);
+            return Ok(None);
         };
         self.blocks.put(block, List::Next);
         self.collected = Collected::default();
@@ -213,10 +220,8 @@ impl<F: Flash> Jffs2<F> {
         if let Some(&marker) = self.blocks.at(block).nodes.first() {
             self.obsolete(cx, marker)?;
         }
-        if wanted.bytes + SUMMARY_FRAME + wanted.in_summary > self.blocks.at(block).sizes.free {
-            return Err(FsError::NoSpace.into());
-        }
-        Ok(true)
+        let free = self.blocks.at(block).sizes.free;
+        if wanted.bytes > free { Err(FsError::NoSpace.into()) } else { Ok(Some(free)) }
     }
 
     /// Writes the summary of a block that is full. False: it does not fit, or a program failed, and the block gets none.
