@@ -12,6 +12,7 @@ mod flash;
 mod guest;
 mod jffs1;
 mod known;
+pub(crate) mod latencies;
 pub mod life;
 pub(crate) mod meter;
 pub(crate) mod metered;

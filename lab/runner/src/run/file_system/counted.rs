@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use sim::Ns;
 use sim::seam::FsError;
 use workload::fsstress::Outcome;
 
 use super::program::Step;
+use crate::measure::latencies::Latencies;
 use crate::measure::outcome::file_system::{FileSystemOutcome, Operations, Throughput, errno_name};
 use crate::measure::outcome::flash::Latency;
 use crate::run::flash::latency;
 
 /// Operations of one kind.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Kind {
-    latency: Histogram<u64>,
+    latency: Latencies,
     done: u64,
     nothing: u64,
     refused: u64,
@@ -23,14 +23,6 @@ struct Kind {
     /// Operations during which a fastmap was written, and the longest of the others.
     with_fastmap: u64,
     longest_without: Ns,
-}
-
-impl Kind {
-    fn new() -> Kind {
-        // It grows with the longest: fsstress alone has 60 kinds, most of which take milliseconds.
-        let latency = Histogram::new(3).expect("three digits are valid");
-        Kind { latency, done: 0, nothing: 0, refused: 0, failed: 0, with_fastmap: 0, longest_without: Ns::ZERO }
-    }
 }
 
 /// Counts of operations.
@@ -55,10 +47,10 @@ impl Counted {
     /// Errors: one after which the file system only reads.
     pub fn add(&mut self, step: Step, ended: Ns, has_fastmap: bool) -> Result<(), FsError> {
         let Step { op, ready, outcome, read, written, counted_from } = step;
-        let kind = self.kinds.entry(op).or_insert_with(Kind::new);
+        let kind = self.kinds.entry(op).or_default();
         // What the file system did not see took no time of it.
         if matches!(outcome, Outcome::Done | Outcome::Failed(_)) {
-            kind.latency.record((ended - ready).0.max(1)).expect("it grows as needed");
+            kind.latency.record((ended - ready).0);
             match has_fastmap {
                 true => kind.with_fastmap += 1,
                 false => kind.longest_without = kind.longest_without.max(ended - ready),
@@ -92,7 +84,7 @@ impl Counted {
     /// Latency of each kind of operation.
     pub fn latency(&self) -> Vec<Latency> {
         let timed = self.kinds.iter().filter(|(_, kind)| !kind.latency.is_empty());
-        timed.map(|(op, kind)| latency(op, &kind.latency)).collect()
+        timed.map(|(op, kind)| latency(op, &kind.latency.histogram())).collect()
     }
 
     /// The counts of an outcome; everything else of it is 0.

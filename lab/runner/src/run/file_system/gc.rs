@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use sim::{Ns, Pass, PassKind};
 
+use crate::measure::latencies::Latencies;
 use crate::measure::outcome::gc::{Collection, GcOutcome, Moment, Passes, Split, Stall};
 use crate::run::flash::latency;
 
@@ -29,8 +29,8 @@ pub(super) enum By {
 pub(super) struct Gc {
     began: Ns,
     passes: BTreeMap<(By, PassKind), Passes>,
-    lengths: Histogram<u64>,
-    stalls: Histogram<u64>,
+    lengths: Latencies,
+    stalls: Latencies,
     stalled: Split,
     worst: Vec<Stall>,
     collections: Vec<Collection>,
@@ -41,18 +41,14 @@ pub(super) struct Gc {
     moment_ns: u64,
 }
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 36_000_000_000_000, 3).expect("the bounds are valid")
-}
-
 impl Gc {
     /// Nothing happened before `now`.
     pub fn new(now: Ns) -> Gc {
         Gc {
             began: now,
             passes: BTreeMap::new(),
-            lengths: histogram(),
-            stalls: histogram(),
+            lengths: Latencies::default(),
+            stalls: Latencies::default(),
             stalled: Split::default(),
             worst: Vec::new(),
             collections: Vec::new(),
@@ -69,17 +65,18 @@ impl Gc {
         let since = at.0.saturating_sub(self.began.0);
         while since / self.moment_ns >= MOST_MOMENTS as u64 {
             self.moment_ns *= 2;
-            let pairs = std::mem::take(&mut self.moments);
-            self.moments = pairs
-                .chunks(2)
-                .map(|pair| Moment {
+            let halves = self.moments.len().div_ceil(2);
+            for at in 0..halves {
+                let pair = &self.moments[2 * at..self.moments.len().min(2 * at + 2)];
+                self.moments[at] = Moment {
                     t_ns: pair[0].t_ns,
                     thread_ns: pair.iter().map(|one| one.thread_ns).sum(),
                     waited_ns: pair.iter().map(|one| one.waited_ns).sum(),
                     longest_ns: pair.iter().map(|one| one.longest_ns).max().unwrap_or(0),
                     ..pair[pair.len() - 1]
-                })
-                .collect();
+                };
+            }
+            self.moments.truncate(halves);
         }
         let number = (since / self.moment_ns) as usize;
         while self.moments.len() <= number {
@@ -107,7 +104,7 @@ impl Gc {
         sum.nodes += nodes;
         sum.moved_bytes += moved_bytes;
         if kind != PassKind::Check {
-            self.lengths.saturating_record(length.max(1));
+            self.lengths.record(length);
         }
         if by == By::Thread {
             self.moment(start).thread_ns += length;
@@ -144,7 +141,7 @@ impl Gc {
         if ns == 0 {
             return;
         }
-        self.stalls.saturating_record(ns);
+        self.stalls.record(ns);
         self.stalled = self.stalled.plus(split);
         let start_ns = ready.0.saturating_sub(self.began.0);
         let moment = self.moment(ready);
@@ -171,7 +168,7 @@ impl Gc {
             kind: kind.name().to_owned(),
             ..passes.clone()
         };
-        let some = |op, hist: &Histogram<u64>| (!hist.is_empty()).then(|| latency(op, hist));
+        let some = |op, of: &Latencies| (!of.is_empty()).then(|| latency(op, &of.histogram()));
         GcOutcome {
             passes: all.passes.iter().map(named).collect(),
             lengths: some("pass", &all.lengths),
