@@ -1,5 +1,6 @@
 //! JFFS2 on raw flash as the file system of an experiment: what programs wait for, and what a mount takes.
 
+use nand::Bytes;
 use runner::measure::Outcome;
 use runner::run::Prepared;
 use runner::schema::ExperimentError;
@@ -191,6 +192,8 @@ fn what_does_not_go_with_jffs2_is_refused_with_its_key() {
         assert_eq!(refused(&format!("{NOR}{more}")), key);
     }
     assert_eq!(refused(&NOR.replace("pebs = 16", "pebs = 4")), "nand.pebs");
+    // There is no key for out-of-band bytes, which are those of the page.
+    assert_eq!(refused(&NOR.replace("pebs = 16", "pebs = 16\npage_bytes = 2048")), "nand.page_bytes");
     assert_eq!(refused(&format!("{NOR}lebs = 10\n[logger]\n")), "fs.lebs");
     for (more, key) in [
         ("[logger]\n[fs.jffs1]\n", "fs.jffs1"),
@@ -207,6 +210,27 @@ fn what_does_not_go_with_jffs2_is_refused_with_its_key() {
         refused("title = 't'\n[fs]\nkeep_bytes = false\nmount_again = true\ncompression = 'none'\n[logger]\n"),
         "fs.mount_again"
     );
+}
+
+/// Where data are not compressed, nobody makes them: the same comes out as with a flash that is kept, whose files have bytes.
+#[test]
+fn what_files_hold_is_of_no_consequence_without_compression() {
+    let load = "[fsstress]\noperations = 4000\nprocesses = 2\n";
+    for (text, are_kept) in [
+        (format!("{NAND}jffs2.compressors = []\n{load}"), false),
+        (format!("{NAND}jffs2.compressors = []\n[fs.page_cache]\n{load}").replace("mount_again = true", ""), false),
+        (format!("{NOR}jffs2.compressors = []\n{load}"), false),
+        (format!("{NAND}jffs2.compressors = []\n[faults]\nprogram_failure = 0.0005\n{load}"), true),
+        (format!("{NAND}{load}"), true),
+        (format!("{ON_UBI}{load}"), false),
+    ] {
+        let prepared = Prepared::resolve(&text, &[]).unwrap();
+        let runner::subject::Subject::Flash(flash) = &prepared.subject else { panic!("raw flash") };
+        assert_eq!(flash.without_contents().is_none(), are_kept, "{text}");
+        let (kept, _) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
+        let bytes = |found: &Outcome| serde_json::to_string(found).unwrap();
+        assert_eq!(bytes(&run(&text)), bytes(&kept), "{text}");
+    }
 }
 
 /// Where the thread holds the lock until it has nothing to do, programs collect only what it leaves alone, and one waits for many

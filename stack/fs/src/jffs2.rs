@@ -124,6 +124,8 @@ pub struct Options {
     pub page_cache_bytes: u64,
     /// Nothing is written.
     pub read_only: bool,
+    /// Whether anybody looks at what files hold. If not, programs need not make it: a write of a length is one of zeroes.
+    pub has_contents: bool,
     /// Deliberate mistakes.
     pub known_bad: KnownBad,
 }
@@ -141,6 +143,7 @@ impl Default for Options {
             cpu: CpuPrice::FREE,
             page_cache_bytes: 0,
             read_only: false,
+            has_contents: true,
             known_bad: KnownBad::default(),
         }
     }
@@ -251,6 +254,10 @@ pub struct Jffs2<F> {
     packer: Compressor,
     unpacker: Decompressor,
     scratch: Vec<u8>,
+    /// Data of a node that is read.
+    unpacked: Vec<u8>,
+    /// Part of a page that a write changes.
+    to_write: Vec<u8>,
     node: Vec<u8>,
     /// Why nothing may be written any more.
     broken: Option<&'static str>,

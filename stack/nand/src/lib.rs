@@ -44,7 +44,7 @@ pub use nandsim::NandsimFaults;
 pub use nandsim_id::{NANDSIM_DEFAULT_ID, NandsimChip, UnknownId, by_nandsim_id};
 pub use oob_ecc::{Code, PageEcc};
 pub use sim::seam::{Geometry, Medium};
-pub use store::{AnyStore, Blank, Buffer, Bytes, Mapped, Overlay, Store, Tags};
+pub use store::{AnyStore, Blank, Buffer, Bytes, Mapped, Overlay, Sparse, Store, Tags};
 pub use timing::{BusMode, CellTimes, Costs, NandsimDelays, Timing};
 pub use wearout::{BitErrors, Lifetime, WearOut};
 

@@ -7,7 +7,7 @@
 use fs::jffs1::Jffs1;
 use fs::jffs2::Jffs2;
 use hdrhistogram::Histogram;
-use nand::{AnyStore, Array, Bytes, Store, Tags};
+use nand::{AnyStore, Array, Sparse, Store, Tags};
 use sim::seam::{FsError, LebError};
 use sim::{CauseCounts, Cx, Flame, Ns};
 use thiserror::Error;
@@ -116,7 +116,9 @@ pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_
         || faults::reach_reads(&flash.array)
         || flash.file_system.as_ref().is_some_and(|fs| fs.needs_bytes() || may_fail && fs.may_keep_bytes())
     {
-        return run_on(experiment, flash, Bytes::new().into(), reports).map(|(measured, _)| measured);
+        let without = flash.without_contents();
+        let flash = without.as_ref().unwrap_or(flash);
+        return run_on(experiment, flash, Sparse::new().into(), reports).map(|(measured, _)| measured);
     }
     on_ubi(experiment, flash, Tags, reports).map(|(measured, _)| measured)
 }

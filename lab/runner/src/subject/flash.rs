@@ -132,6 +132,18 @@ impl RawFlash {
         }
     }
 
+    /// The same, if nobody needs to look at what files hold: nodes of JFFS2 without compression are as long whatever is in them.
+    pub fn without_contents(&self) -> Option<RawFlash> {
+        let Some(Bare::Jffs2(fs)) = &self.bare else { return None };
+        let is_plain = fs.mount.compress == jffs2::Compress::None && matches!(fs.load, JffsLoad::Program(_));
+        if !is_plain || self.array.faults.is_some() {
+            return None;
+        }
+        let mut fs = fs.clone();
+        fs.mount.has_contents = false;
+        Some(RawFlash { bare: Some(Bare::Jffs2(fs)), ..self.clone() })
+    }
+
     /// Whether its load ends by itself.
     pub fn may_end(&self) -> bool {
         match (&self.bare, &self.file_system) {
@@ -168,6 +180,11 @@ fn array(nand: &Nand, library: &Library) -> Result<ArrayConfig, ExperimentError>
         subpage_bytes: nand.subpage_bytes,
         oob_bytes: chip.map_or(nand.page_bytes / 32, |chip| chip.geometry.oob_bytes),
     };
+    if geometry.medium == Medium::Nor && geometry.oob_bytes > 0 {
+        let expected =
+            "less than 32 on a NOR, which has no out-of-band bytes; 1 where each byte can be programmed alone";
+        return wrong("nand.page_bytes", nand.page_bytes, expected);
+    }
     let mut config = ArrayConfig::plain(geometry);
     let timing = match (part, nand.delays) {
         (_, Delays::Off) => Timing::NandsimOff,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Counters;
-use super::pages::{Owner, PAGE, Pages};
+use super::pages::{Owner, PAGE, Pages, ZEROES};
 use super::table::Table;
 
 /// Pages of files in memory. A file is known by the number of its inode. When the memory is full the page that was used longest
@@ -67,15 +67,14 @@ impl CleanPages {
         self.counters.read += 1;
         let slot = self.pages.insert(Owner { inode: ino, index: index.into() });
         self.tables.entry(ino).or_default().insert(index.into(), slot);
-        self.pages.contents_mut(slot).expect("bytes are kept")[..contents.len()].copy_from_slice(contents);
+        self.pages.put(slot, 0, contents);
     }
 
     /// Bytes of a file are others now: of a page that is there, beyond whose end they do not go.
     pub fn change(&mut self, ino: u32, offset: u32, bytes: &[u8]) {
         if let Some(slot) = self.slot(ino, offset / PAGE) {
             self.pages.touch(slot);
-            let contents = self.pages.contents_mut(slot).expect("bytes are kept");
-            contents[(offset % PAGE) as usize..][..bytes.len()].copy_from_slice(bytes);
+            self.pages.put(slot, (offset % PAGE) as usize, bytes);
         }
     }
 
@@ -83,7 +82,8 @@ impl CleanPages {
     pub fn cut(&mut self, ino: u32, size: u32) {
         self.drop_from(ino, size.div_ceil(PAGE).into(), u64::MAX);
         if let Some(slot) = self.slot(ino, size / PAGE) {
-            self.pages.contents_mut(slot).expect("bytes are kept")[(size % PAGE) as usize..].fill(0);
+            let begin = (size % PAGE) as usize;
+            self.pages.put(slot, begin, &ZEROES[begin..]);
         }
     }
 

@@ -2,9 +2,12 @@
 //!
 //! Invariant: a page is in the list exactly if it is clean.
 
+use sim::seam::is_zero;
+
 /// Bytes of a page.
 pub(super) const PAGE: u32 = 4096;
 const NONE: u32 = u32::MAX;
+pub(super) static ZEROES: [u8; PAGE as usize] = [0; PAGE as usize];
 
 /// Whose page it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +30,8 @@ struct Page {
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     pages: Vec<Page>,
-    /// Contents of each page; nothing where no bytes are kept.
-    contents: Vec<Box<[u8; PAGE as usize]>>,
+    /// Contents of each page that were ever other than zeroes; nothing where no bytes are kept.
+    contents: Vec<Option<Box<[u8; PAGE as usize]>>>,
     keeps_bytes: bool,
     unused: Vec<u32>,
     oldest: u32,
@@ -51,15 +54,15 @@ impl Pages {
         let slot = match self.unused.pop() {
             Some(slot) => {
                 self.pages[slot as usize] = page;
-                if self.keeps_bytes {
-                    self.contents[slot as usize].fill(0);
+                if let Some(Some(contents)) = self.contents.get_mut(slot as usize) {
+                    contents.fill(0);
                 }
                 slot
             }
             None => {
                 self.pages.push(page);
                 if self.keeps_bytes {
-                    self.contents.push(Box::new([0; PAGE as usize]));
+                    self.contents.push(None);
                 }
                 self.pages.len() as u32 - 1
             }
@@ -97,12 +100,23 @@ impl Pages {
 
     /// Contents of a page, if they are kept.
     pub fn contents(&self, slot: u32) -> Option<&[u8; PAGE as usize]> {
-        self.contents.get(slot as usize).map(|contents| &**contents)
+        self.contents.get(slot as usize).map(|contents| contents.as_deref().unwrap_or(&ZEROES))
     }
 
     /// Contents of a page to be changed, if they are kept.
     pub fn contents_mut(&mut self, slot: u32) -> Option<&mut [u8; PAGE as usize]> {
-        self.contents.get_mut(slot as usize).map(|contents| &mut **contents)
+        self.contents.get_mut(slot as usize).map(|contents| &mut **contents.get_or_insert_with(|| Box::new(ZEROES)))
+    }
+
+    /// Changes bytes of a page, if they are kept. Zeroes in a page that never had others take no memory.
+    pub fn put(&mut self, slot: u32, begin: usize, bytes: &[u8]) {
+        match self.contents.get_mut(slot as usize) {
+            Some(None) if is_zero(bytes) => {}
+            Some(contents) => {
+                contents.get_or_insert_with(|| Box::new(ZEROES))[begin..begin + bytes.len()].copy_from_slice(bytes);
+            }
+            None => {}
+        }
     }
 
     fn list(&mut self, slot: u32) {

@@ -59,6 +59,7 @@ impl<F: Flash> Jffs2<F> {
     /// Reads bytes of a file that is in memory, by its pages if they are kept; zeroes where it has none.
     pub(super) fn read_range(&mut self, cx: &mut Cx, ino: u32, offset: u32, out: &mut [u8]) -> Result<()> {
         if !self.pages.is_on() {
+            out.fill(0);
             return self.read_flash(cx, ino, offset, out);
         }
         for part in pages(offset, offset + out.len() as u32) {
@@ -73,16 +74,15 @@ impl<F: Flash> Jffs2<F> {
     /// A page of a file that is in memory: read from flash as a whole, unless it is kept, and kept then.
     fn page(&mut self, cx: &mut Cx, ino: u32, index: u32) -> Result<&[u8]> {
         if self.pages.get(ino, index).is_none() {
-            let mut page = vec![0; PAGE_BYTES as usize];
+            let mut page = [0; PAGE_BYTES as usize];
             self.read_flash(cx, ino, index * PAGE_BYTES, &mut page)?;
             self.pages.insert(ino, index, &page);
         }
         Ok(self.pages.get(ino, index).expect("it was just put there"))
     }
 
-    /// Reads bytes of a file from flash.
+    /// Reads bytes of a file from flash into zeroes.
     fn read_flash(&mut self, cx: &mut Cx, ino: u32, offset: u32, out: &mut [u8]) -> Result<()> {
-        out.fill(0);
         let end = offset + out.len() as u32;
         self.read_parts(cx, ino, (offset, end), |at, bytes| {
             let at = (at - offset) as usize;
@@ -102,21 +102,24 @@ impl<F: Flash> Jffs2<F> {
         let inode = self.inode(ino);
         let first = inode.fragment_at(offset).map_or(offset, |(at, _)| at);
         let parts: Vec<(u32, Fragment)> = inode.fragments.range(first..end).map(|(&at, &part)| (at, part)).collect();
-        let mut page = Vec::new();
-        for (at, part) in parts {
-            let Some(id) = part.node else { continue };
+        let mut data = std::mem::take(&mut self.unpacked);
+        let mut read = |(at, part): (u32, Fragment)| {
+            let Some(id) = part.node else { return Ok(()) };
             let begins = self.inode(ino).nodes[&id].offset;
             let (from, to) = (at.max(offset), (at + part.len).min(end));
-            if !self.read_data(cx, id, &mut page)? {
-                continue;
+            if !self.read_data(cx, id, &mut data)? {
+                return Ok(());
             }
-            let Some(bytes) = page.get((from - begins) as usize..(to - begins) as usize) else {
+            let Some(bytes) = data.get((from - begins) as usize..(to - begins) as usize) else {
                 let Node { block, offset, .. } = *self.blocks.node(id);
                 return Err(Jffs2Error::corrupt(block, offset, "a node with fewer data than it says"));
             };
             each(from, bytes);
-        }
-        Ok(())
+            Ok(())
+        };
+        let done = parts.into_iter().try_for_each(&mut read);
+        self.unpacked = data;
+        done
     }
 
     /// Reads and unpacks the data of a node. False: it is a hole.
@@ -228,17 +231,32 @@ impl<F: Flash> Jffs2<F> {
     /// one node; else from a multiple of 4 bytes on. A page may take two nodes, of which the second finds no space: `reached`
     /// is how far the file was written.
     fn write_page(&mut self, cx: &mut Cx, ino: u32, offset: u32, bytes: &[u8], reached: &mut u32) -> Result<()> {
+        let mut page = std::mem::take(&mut self.to_write);
+        let written = self.write_nodes(cx, ino, (offset, bytes), &mut page, reached);
+        self.to_write = page;
+        written
+    }
+
+    fn write_nodes(
+        &mut self,
+        cx: &mut Cx,
+        ino: u32,
+        (offset, bytes): (u32, &[u8]),
+        page: &mut Vec<u8>,
+        reached: &mut u32,
+    ) -> Result<()> {
         let end = offset + bytes.len() as u32;
         let begin = if end.is_multiple_of(PAGE_BYTES) { offset / PAGE_BYTES * PAGE_BYTES } else { offset & !3 };
-        let mut page = vec![0; (end - begin) as usize];
         let before = (offset - begin) as usize;
+        page.clear();
+        page.resize(before, 0);
         self.load(cx, ino)?;
         if self.pages.is_on() {
             // Also where the whole page is written.
             self.page(cx, ino, offset / PAGE_BYTES)?;
         }
-        self.read_range(cx, ino, begin, &mut page[..before])?;
-        page[before..].copy_from_slice(bytes);
+        self.read_range(cx, ino, begin, page)?;
+        page.extend_from_slice(bytes);
         let mut at = begin;
         while at < end {
             let wanted = Wanted::inode(InodeNode::BYTES + MIN_DATA as usize);

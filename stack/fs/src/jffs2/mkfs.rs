@@ -10,6 +10,8 @@
 
 use std::collections::BTreeMap;
 
+use sim::seam::is_zero;
+
 use super::Compress;
 use super::files::MOST_BYTES;
 use super::media::{
@@ -266,7 +268,7 @@ impl<'a, E> Mkfs<'a, E> {
         let mut open = self.open.get(&ino).copied().unwrap_or_default();
         open.attributes = *attributes;
         for (at, page) in (offset..).step_by(page_bytes as usize).zip(data.chunks(page_bytes as usize)) {
-            if page.iter().all(|&byte| byte == 0) {
+            if is_zero(page) {
                 continue;
             }
             let at = u32::try_from(at).expect("the size was checked");

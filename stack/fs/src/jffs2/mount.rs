@@ -82,6 +82,8 @@ impl<F: Flash> Jffs2<F> {
             packer: Compressor::new(),
             unpacker: Decompressor::new(),
             scratch: Vec::new(),
+            unpacked: Vec::new(),
+            to_write: Vec::new(),
             node: Vec::new(),
             broken: None,
             retries: Default::default(),

@@ -60,7 +60,7 @@ impl<F: Flash> Jffs2<F> {
 
 impl<F: Flash> FileSystem for Jffs2<F> {
     fn keeps_bytes(&self) -> bool {
-        F::KEEPS_BYTES
+        F::KEEPS_BYTES && self.options.has_contents
     }
 
     fn root(&self) -> Ino {

@@ -1,5 +1,7 @@
 //! Writing nodes of inodes and directory entries.
 
+use std::borrow::Cow;
+
 use sim::Cx;
 use sim::seam::Flash;
 
@@ -13,11 +15,11 @@ use crate::compress::{Algorithm, Compressor};
 
 /// Data of a file as a node has them.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(super) struct Packed<'d> {
     pub compression: u8,
     /// Bytes of the file that are in it.
     pub unpacked: u32,
-    pub bytes: Vec<u8>,
+    pub bytes: Cow<'d, [u8]>,
 }
 
 impl Packer {
@@ -33,13 +35,13 @@ impl Packer {
 /// Compresses data of a file into `room` bytes at most. What does not become shorter is left as it is; if it has no room,
 /// only the beginning is taken. zlib may take only the beginning too. `tried` is called before each way that is tried.
 /// Source: Linux 6.12, `jffs2_compress`.
-pub(super) fn packed(
+pub(super) fn packed<'d>(
     packer: &mut Compressor,
     compress: Compress,
-    data: &[u8],
+    data: &'d [u8],
     room: u32,
     mut tried: impl FnMut(),
-) -> Packed {
+) -> Packed<'d> {
     let (packers, best) = match compress {
         Compress::None => (&[][..], false),
         Compress::Priority(packers) => (packers, false),
@@ -66,14 +68,14 @@ pub(super) fn packed(
         }
     }
     match chosen {
-        Some((compression, taken, bytes)) => Packed { compression, unpacked: taken as u32, bytes },
-        None => Packed { compression: compression::NONE, unpacked: room as u32, bytes: data[..room].to_vec() },
+        Some((compression, taken, bytes)) => Packed { compression, unpacked: taken as u32, bytes: bytes.into() },
+        None => Packed { compression: compression::NONE, unpacked: room as u32, bytes: data[..room].into() },
     }
 }
 
 impl<F: Flash> Jffs2<F> {
     /// Compresses data of a file into `room` bytes at most, as [`packed`].
-    pub(super) fn pack(&mut self, cx: &mut Cx, data: &[u8], room: u32) -> Packed {
+    pub(super) fn pack<'d>(&mut self, cx: &mut Cx, data: &'d [u8], room: u32) -> Packed<'d> {
         let span = self.options.cpu.pack(data.len() as u64);
         packed(&mut self.packer, self.options.compress, data, room, || cx.spend(span))
     }

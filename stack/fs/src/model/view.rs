@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use sim::Cx;
-use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, NewInode, ReadInto, SetAttr, SetXattr, Timestamp};
+use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, NewInode, ReadInto, SetAttr, SetXattr, Timestamp, is_zero};
 
 use super::history::Leaves;
 use super::{Body, Model};
@@ -54,10 +54,6 @@ pub struct View {
 const PIECE: usize = 16 * BLOCK as usize;
 
 const ZEROES: [u8; BLOCK as usize] = [0; BLOCK as usize];
-
-fn is_zero(block: &[u8]) -> bool {
-    block == &ZEROES[..block.len()]
-}
 
 impl View {
     /// Reads an inode.

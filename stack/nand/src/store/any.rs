@@ -3,7 +3,7 @@
 use sim::Peb;
 use sim::seam::{Geometry, Payload};
 
-use super::{Blank, Bytes, Mapped, Store, sealed::Sealed};
+use super::{Blank, Bytes, Mapped, Sparse, Store, sealed::Sealed};
 
 /// A caller's buffer of whatever type, for example a memory-mapped file.
 pub trait Buffer: AsRef<[u8]> + AsMut<[u8]> {}
@@ -16,6 +16,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer for B {}
 pub enum AnyStore<'a> {
     /// In memory.
     Bytes(Bytes),
+    /// In memory, without zeroes.
+    Sparse(Sparse),
     /// In a buffer.
     Mapped(Mapped<&'a mut dyn Buffer>),
     /// Nowhere.
@@ -27,7 +29,7 @@ impl AnyStore<'_> {
     pub fn into_bytes(self) -> Option<Bytes> {
         match self {
             AnyStore::Bytes(bytes) => Some(bytes),
-            AnyStore::Mapped(_) | AnyStore::Blank(_) => None,
+            AnyStore::Sparse(_) | AnyStore::Mapped(_) | AnyStore::Blank(_) => None,
         }
     }
 }
@@ -38,6 +40,12 @@ impl From<Bytes> for AnyStore<'_> {
     }
 }
 
+impl From<Sparse> for AnyStore<'_> {
+    fn from(sparse: Sparse) -> Self {
+        AnyStore::Sparse(sparse)
+    }
+}
+
 impl Sealed for AnyStore<'_> {}
 
 /// Calls the store that it is.
@@ -45,6 +53,7 @@ macro_rules! each {
     ($any:expr, $store:ident => $call:expr) => {
         match $any {
             AnyStore::Bytes($store) => $call,
+            AnyStore::Sparse($store) => $call,
             AnyStore::Mapped($store) => $call,
             AnyStore::Blank($store) => $call,
         }

@@ -8,14 +8,16 @@
 //! | [`Tags`] | nothing, and nothing is read back | free |
 //! | [`Blank`] | nothing: reads are done, and find zeroes | free |
 //! | [`Bytes`] | the programmed part of each block, in memory | one reference per block; blocks are copied when written |
+//! | [`Sparse`] | the same, without OOB; zeroes take no memory | a copy of all |
 //! | [`Mapped`] | everything, in one flat buffer supplied by the caller | none |
 //! | [`Overlay`] | changed blocks in memory over a read-only image | one reference per changed block |
-//! | [`AnyStore`] | as the one of [`Bytes`], [`Mapped`] and [`Blank`] that it is | none |
+//! | [`AnyStore`] | as the one of [`Bytes`], [`Sparse`], [`Mapped`] and [`Blank`] that it is | none |
 
 mod any;
 mod bytes;
 mod mapped;
 mod overlay;
+mod sparse;
 
 pub use any::{AnyStore, Buffer};
 pub use bytes::Bytes;
@@ -23,6 +25,7 @@ pub use mapped::Mapped;
 pub use overlay::Overlay;
 use sim::Peb;
 use sim::seam::{Geometry, Payload};
+pub use sparse::Sparse;
 
 /// Keeper of the cells' contents. Implemented by this crate's stores only.
 pub trait Store: sealed::Sealed {

@@ -9,7 +9,7 @@ use super::{NAND, NOR};
 use crate::image::{Guess, check_length, dump_bytes};
 use crate::{
     AnyStore, Array, ArrayConfig, Blank, Buffer, Bytes, Mapped, Overlay, PageOrder, Pairing, PowerCut, PrefixBytes,
-    Store, Tear,
+    Sparse, Store, Tear,
 };
 
 /// A hundred things done to an array, the same for every store of the same seed.
@@ -94,6 +94,11 @@ fn all_stores_keep_the_same() {
                 let of_bytes = seen(&mut bytes);
                 assert_eq!(of_bytes, seen(&mut mapped));
                 assert_eq!(of_bytes, seen(&mut overlay));
+                if !with_oob {
+                    let mut sparse = Array::new(config.clone(), AnyStore::from(Sparse::new()));
+                    busy(&mut sparse, seed);
+                    assert_eq!(of_bytes, seen(&mut sparse));
+                }
                 let buffer: &mut dyn Buffer = &mut vec![0; of_bytes.0.len()];
                 let mapped = Mapped::erased(NAND, buffer, with_oob).unwrap();
                 for store in [AnyStore::from(in_memory()), AnyStore::Mapped(mapped)] {
@@ -133,6 +138,51 @@ fn all_stores_keep_the_same() {
             }
         }
     }
+}
+
+/// By hand: a full block of zeroes is a table of 4 bytes for each 128, and each 128 bytes that are not all zero take theirs.
+#[test]
+fn zeroes_take_the_memory_of_a_table_alone() {
+    let geometry = Geometry { peb_bytes: 65_536, page_bytes: 2048, subpage_bytes: 512, ..NAND };
+    let mut array = Array::new(ArrayConfig::plain(geometry), Sparse::new());
+    let cx = &mut Cx::new();
+    let empty = array.store().held_bytes();
+    let held = |array: &Array<Sparse>| array.store().held_bytes() - empty;
+    array.program(cx, Peb(1), 0, Payload::Bytes(&[0; 32_768])).unwrap();
+    array.program(cx, Peb(1), 32_768, Payload::Length(32_768)).unwrap();
+    assert_eq!((held(&array), array.store().programmed_end(Peb(1))), (65_536 / 128 * 4, 65_536));
+    // 68 bytes that are other, as the head of a node, and erased ones behind.
+    let mut page = [0; 2048];
+    page[..68].fill(0x5a);
+    page[1100..].fill(0xff);
+    array.program(cx, Peb(2), 0, Payload::Bytes(&page)).unwrap();
+    let table = 65_536 / 128 * 4;
+    assert!((2 * table + 256..2 * table + 1024).contains(&held(&array)), "{}", held(&array));
+    assert_eq!(array.store().programmed_end(Peb(2)), 1100);
+    let mut found = [1; 2048];
+    array.read(cx, Peb(2), 0, &mut found).unwrap();
+    assert_eq!(found, page);
+    array.erase(cx, Peb(1)).unwrap();
+    array.erase(cx, Peb(2)).unwrap();
+    assert_eq!(held(&array), 0);
+}
+
+/// A NOR, where any byte is programmed alone: zeroes leave what is beside them, and take nothing from what is there.
+#[test]
+fn zeroes_of_a_few_bytes_leave_what_is_beside_them() {
+    let mut array = Array::new(ArrayConfig::plain(NOR), Sparse::new());
+    let cx = &mut Cx::new();
+    let mut expected = vec![0xff; 4096];
+    for (at, bytes) in
+        [(100, &[0; 4][..]), (1000, &[0; 300]), (98, &[0x0f; 4]), (1290, &[0; 118]), (2000, &[0xff; 500])]
+    {
+        array.program(cx, Peb(1), at, Payload::Bytes(bytes)).unwrap();
+        expected[at as usize..].iter_mut().zip(bytes).for_each(|(cell, byte)| *cell &= byte);
+        let mut found = vec![1; 4096];
+        array.read(cx, Peb(1), 0, &mut found).unwrap();
+        assert_eq!(found, expected, "{} bytes at {at}", bytes.len());
+    }
+    assert_eq!(array.store().programmed_end(Peb(1)), 1408);
 }
 
 #[test]

@@ -13,6 +13,13 @@ pub fn is_erased(bytes: &[u8]) -> bool {
     lines.iter().all(|line| all(line)) && all(tail)
 }
 
+/// Whether every byte is zero: programmed to the last bit, or a hole of a file.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    let (lines, tail) = bytes.as_chunks::<64>();
+    let all = |line: &[u8]| line.iter().fold(0, |all, byte| all | byte) == 0;
+    lines.iter().all(|line| all(line)) && all(tail)
+}
+
 /// Kind of cells; it decides the rules of programming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
@@ -345,6 +352,19 @@ mod tests {
                 bytes[bit / 8] ^= 1 << (bit % 8);
                 assert!(!is_erased(&bytes), "bit {bit} of {len} bytes");
                 bytes[bit / 8] = 0xff;
+            }
+        }
+    }
+
+    #[test]
+    fn any_bit_that_is_set_shows_that_bytes_are_not_zero() {
+        for len in [0, 1, 63, 64, 65, 200] {
+            let mut bytes = vec![0; len];
+            assert!(is_zero(&bytes));
+            for bit in 0..8 * len {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(!is_zero(&bytes), "bit {bit} of {len} bytes");
+                bytes[bit / 8] = 0;
             }
         }
     }

@@ -18,7 +18,7 @@ mod ram_flash;
 mod ram_volume;
 
 pub use block::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, SECTOR_BYTES};
-pub use flash::{Flash, FlashError, Geometry, Medium, ReadStatus, is_erased};
+pub use flash::{Flash, FlashError, Geometry, Medium, ReadStatus, is_erased, is_zero};
 pub use fs::{
     Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, Held, Ino, InodeFlags, NAME_MAX, NewInode,
     PageState, ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,

@@ -18,13 +18,6 @@ pub struct Packer {
     other: Box<[u8; BLOCK_BYTES as usize]>,
 }
 
-/// Whether a block is a hole.
-pub fn is_zero(block: &[u8]) -> bool {
-    // The first bytes decide for nearly all.
-    let head = block.len().min(16);
-    block[..head].iter().all(|&byte| byte == 0) && block[head..].iter().fold(0, |all, &byte| all | byte) == 0
-}
-
 impl Packer {
     pub fn new(compress: Compress) -> Packer {
         Packer {

@@ -15,6 +15,7 @@ mod lpt;
 mod space;
 
 use sim::Lnum;
+use sim::seam::is_zero;
 
 use self::data::Packer;
 use self::index::Leaves;
@@ -295,7 +296,7 @@ impl<'a, E> Mkfs<'a, E> {
         let end = offset + data.len() as u64;
         check_size(end)?;
         for (number, block) in (offset / u64::from(BLOCK_BYTES)..).zip(data.chunks(BLOCK_BYTES as usize)) {
-            if data::is_zero(block) {
+            if is_zero(block) {
                 continue;
             }
             let key = Key::data(inode.ino, u32::try_from(number).expect("the size was checked"));
