@@ -3,8 +3,9 @@
     lifetimes.py FILE --log LEBS --lpt LEBS [--skip SHARE]
 
 Lives of LEBs of the main area are counted in requests for PEBs. The mixture is one of exponential lives with means
-3.5 x 2^n, by expectation maximization; lives that had not ended count as such. `--skip`: the share of the requests that
-fill the file system.
+3.5 x 2^n, by expectation maximization; lives that had not ended count as such. Unmapped LEBs of an area are the mean over the
+requests; the main area ends with the last LEB that was ever mapped. `--skip`: the share of the requests that fill the file
+system.
 """
 
 import argparse
@@ -16,8 +17,9 @@ ORPHAN = 2
 
 
 def read(path, main):
-    """Lives (birth, end or None), the requests by area, and the number of requests."""
+    """Lives (birth, end or None), the requests by area, the number of requests, and the LEBs that each of them found mapped."""
     mapped, lives, areas, requests = {}, [], collections.Counter(), 0
+    held, found, last = collections.Counter(), [], 0
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
             if row["volume"] != "0":
@@ -28,15 +30,19 @@ def read(path, main):
                     requests += 1
                     area = next(name for name, end in main if leb < end)
                     areas[area] += 1
+                    found.append([held[name] for name, _ in main])
+                    held[area] += leb not in mapped
+                    last = max(last, leb)
                     if leb in mapped and area == "main":
                         lives.append((mapped[leb], requests))
                     mapped[leb] = requests
             elif call == "unmap" and leb in mapped:
                 born = mapped.pop(leb)
+                held[next(name for name, end in main if leb < end)] -= 1
                 if leb >= main[-2][1]:
                     lives.append((born, requests))
     left = [(born, None) for leb, born in mapped.items() if leb >= main[-2][1]]
-    return lives + left, areas, requests
+    return lives + left, areas, requests, (found, last)
 
 
 def mixture(ended, alive):
@@ -72,9 +78,15 @@ def main():
     args = parser.parse_args()
     ends = [("super block", 1), ("master", 3), ("log", 3 + args.log), ("lpt", 3 + args.log + args.lpt),
             ("orphan", 3 + args.log + args.lpt + ORPHAN), ("main", 1 << 31)]
-    lives, areas, requests = read(args.file, ends)
+    lives, areas, requests, (found, last) = read(args.file, ends)
     start = int(args.skip * requests)
     print(requests, "requests;", ", ".join(f"{name} {number / requests:.3f}" for name, number in areas.items()))
+    before = 0
+    for at, (name, end) in enumerate(ends):
+        lebs = min(end, last + 1) - before
+        unmapped = lebs - sum(mapped[at] for mapped in found[start:]) / max(len(found) - start, 1)
+        print(f"unmapped LEBs of {name}: {unmapped:.2f} of {lebs}")
+        before = end
     lives = [(born, end) for born, end in lives if born >= start]
     ended = [end - born for born, end in lives if end is not None]
     parts = mixture(ended, [requests - born for born, end in lives if end is None])
