@@ -7,7 +7,7 @@ use sim::seam::{
 use sim::{Cx, Ns, Peb};
 
 use super::blocks::{List, NodeState};
-use super::media::{DirentNode, Header, InodeNode, clean_marker};
+use super::media::{DirentNode, HEADER_BYTES, Header, InodeNode, clean_marker};
 use super::space::{Purpose, Wanted};
 use super::*;
 
@@ -365,6 +365,54 @@ fn an_attribute_may_fill_a_block_that_then_has_no_summary() {
         let found = fs.setxattr(&mut cx, file, b"user.a", &vec![1; most + 1], SetXattr::Set);
         assert_eq!(found, Err(FsError::Range { bytes: most + 1 }));
     }
+}
+
+/// Bytes of the file in each node of inode 2 on a flash of blocks of 4,096 bytes, by version.
+fn lengths_on_flash(mut flash: RamFlash) -> Vec<u32> {
+    let mut nodes = Vec::new();
+    for block in 0..64 {
+        let (mut bytes, mut at) = (vec![0; 4096], 0);
+        flash.read(&mut Cx::new(), Peb(block), 0, &mut bytes).expect("it is there");
+        while let Some(Ok(header)) = bytes.get(at..at + HEADER_BYTES).map(|bytes| Header::read(Endian::Little, bytes)) {
+            let is_inode = header.node_type == media::node_type::INODE;
+            let node = bytes.get(at..at + InodeNode::BYTES).filter(|_| is_inode);
+            let node = node.and_then(|bytes| InodeNode::read(Endian::Little, bytes)).filter(|node| node.ino == 2);
+            nodes.extend(node.map(|node| (node.version, node.unpacked)));
+            at += media::padded(header.len) as usize;
+        }
+    }
+    nodes.sort_unstable();
+    nodes.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// The lengths are those on a flash that Linux 6.12 wrote with the same calls, summaries and `compr=none`: it keeps room for a summary
+/// in a block that follows one with a summary, and none in the first block after a mount.
+#[test]
+fn in_small_blocks_nodes_are_as_long_as_those_of_linux() {
+    let options = Options { summary: true, compress: Compress::None, ..Options::default() };
+    let begun = || {
+        let (mut fs, mut cx) = mount(RamFlash::new(Geometry { pebs: 64, ..NOR }), options);
+        while fs.has_work() {
+            fs.collect(&mut cx).expect("there is power");
+        }
+        let file = fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space").ino;
+        (fs, cx, file)
+    };
+    let write = |fs: &mut Jffs2<RamFlash>, cx: &mut Cx, file, at, len| {
+        assert_eq!(fs.write(cx, file, at, Payload::Bytes(&vec![7; len])), Ok(len as u32));
+    };
+    let (mut fs, mut cx, file) = begun();
+    (0..8).for_each(|page| write(&mut fs, &mut cx, file, page * 4096, 4096));
+    let found = lengths_on_flash(fs.unmount(&mut cx).expect("there is power"));
+    let of_linux = [0, 3800, 296, 3576, 520, 3352, 744, 3128, 968, 2904, 1192, 2680, 1416, 2456, 1640, 2232, 1864];
+    assert_eq!(found, of_linux);
+
+    let (mut fs, mut cx, file) = begun();
+    write(&mut fs, &mut cx, file, 0, 3800);
+    let (mut fs, mut cx) = mount(fs.unmount(&mut cx).expect("there is power"), options);
+    (0..2).for_each(|_| write(&mut fs, &mut cx, file, 0, 4096));
+    let found = lengths_on_flash(fs.unmount(&mut cx).expect("there is power"));
+    assert_eq!(found, [0, 3800, 4016, 80, 3792, 304]);
 }
 
 /// Of two ways that make data as short, the first is taken.

@@ -1,6 +1,8 @@
 //! Sparse memory for runs whose files have no bytes of their own: what was programmed to zeroes takes no memory.
 //!
-//! Invariant: the cells of a unit are in `cells` only if some of its bits are set and some are clear, or were once.
+//! Invariant: each entry of `cells` belongs to one unit.
+
+use std::ops::Range;
 
 use sim::Peb;
 use sim::seam::{Geometry, Payload, is_erased, is_zero};
@@ -88,7 +90,7 @@ impl Sparse {
 
 /// Calls `each` with every unit that `len` bytes at `offset` touch, where they begin in it, and which of them those are.
 #[inline]
-fn by_unit(offset: u32, len: usize, mut each: impl FnMut(usize, usize, std::ops::Range<usize>)) {
+fn by_unit(offset: u32, len: usize, mut each: impl FnMut(usize, usize, Range<usize>)) {
     let (mut done, mut at) = (0, offset as usize);
     while done < len {
         let begin = at % UNIT;
@@ -132,8 +134,9 @@ impl Store for Sparse {
 
     fn replace(&mut self, peb: Peb, data: &[u8]) {
         self.erase(peb);
-        if !is_erased(data) {
-            self.program(peb, 0, Payload::Bytes(&data[..end_of_data(data)]));
+        let end = end_of_data(data);
+        if end > 0 {
+            self.program(peb, 0, Payload::Bytes(&data[..end]));
         }
     }
 
