@@ -531,6 +531,25 @@ impl<F: Flash> Volume<'_, F> {
         Ok(owner)
     }
 
+    /// What may be read. As for `ubi_leb_read` of Linux 6.12, a static volume ends with its last byte of data.
+    #[inline]
+    fn readable(&self, lnum: Lnum, offset: u32, len: u32) -> Result<Owner, LebError> {
+        let owner = self.bounds(lnum, offset, len, 1)?;
+        let volume = self.volume();
+        if volume.record.upd_marker {
+            return Err(LebError::Updating { lnum });
+        }
+        if volume.record.vol_type == VolType::Static {
+            if lnum.0 >= volume.used_ebs {
+                return Err(LebError::NoSuchLeb { lnum, lebs: volume.used_ebs });
+            }
+            if lnum.0 + 1 == volume.used_ebs && offset + len > volume.last_eb_bytes {
+                return Err(LebError::OutOfBounds { lnum, offset, len });
+            }
+        }
+        Ok(owner)
+    }
+
     #[inline]
     fn dynamic(&self, lnum: Lnum) -> Result<(), LebError> {
         let volume = self.volume();
@@ -546,7 +565,7 @@ impl<F: Flash> Volume<'_, F> {
     /// Reads a LEB of a static volume and verifies its checksum.
     /// Errors: `Corrupt`; faults of the flash.
     pub fn read_checked(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
-        let owner = self.bounds(lnum, offset, buf.len() as u32, 1)?;
+        let owner = self.readable(lnum, offset, buf.len() as u32)?;
         let leb_bytes = self.volume().leb_bytes;
         if self.volume().record.vol_type == VolType::Static
             && self.ubi.mapping(owner).is_some()
@@ -578,12 +597,8 @@ impl<F: Flash> LebVolume for Volume<'_, F> {
     }
 
     fn read(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
-        let owner = self.bounds(lnum, offset, buf.len() as u32, 1)?;
-        let volume = self.volume();
-        if volume.record.upd_marker {
-            return Err(LebError::Updating { lnum });
-        }
-        if volume.corrupted {
+        let owner = self.readable(lnum, offset, buf.len() as u32)?;
+        if self.volume().corrupted {
             return Err(LebError::Corrupt { lnum });
         }
         self.ubi.read_leb(cx, owner, offset, buf)

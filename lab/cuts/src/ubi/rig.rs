@@ -544,17 +544,17 @@ fn contents_are(
                 continue;
             }
             let legal = legal_before(leb, vol_id, lnum, op);
-            buffer.resize(ubi.layout().leb_bytes as usize, 0);
-            let (mapped, unreadable) = match read(ubi, cx, VolId(vol_id), Lnum(lnum), &mut buffer) {
+            buffer.clear();
+            buffer.resize(ubi.layout().leb_bytes as usize, 0xff);
+            let begin = u64::from(lnum) * u64::from(ubi.layout().leb_bytes);
+            let end = readable_bytes.saturating_sub(begin).min(buffer.len() as u64) as usize;
+            let (mapped, unreadable) = match read(ubi, cx, VolId(vol_id), Lnum(lnum), &mut buffer[..end]) {
                 Ok(read) => read,
                 Err(error) => {
                     broken.push(Check::Works.broken(format!("volume {vol_id} LEB {lnum} cannot be read: {error}")));
                     continue;
                 }
             };
-            let begin = u64::from(lnum) * u64::from(ubi.layout().leb_bytes);
-            let end = readable_bytes.saturating_sub(begin).min(buffer.len() as u64) as usize;
-            buffer[end..].fill(0xff);
             let page_bytes = ubi.layout().min_io_bytes;
             let (destroyed, unstable) = harm_of(ubi, VolId(vol_id), Lnum(lnum));
             let seen = Seen {
@@ -603,7 +603,7 @@ fn contents_are(
     if broken.is_empty() { Ok(world) } else { Err(broken) }
 }
 
-/// Reads a whole LEB; lists uncorrectable pages, whose bytes are returned uncorrected.
+/// Reads a LEB from its begin; lists uncorrectable pages, whose bytes are returned uncorrected.
 fn read(
     ubi: &mut Ubi<Tape>,
     cx: &mut Cx,
@@ -614,9 +614,9 @@ fn read(
     let mut unreadable = Vec::new();
     let page_bytes = ubi.layout().min_io_bytes;
     let mut volume = ubi.volume(vol_id)?;
-    if !volume.is_mapped(lnum) {
+    if buffer.is_empty() || !volume.is_mapped(lnum) {
         buffer.fill(0xff);
-        return Ok((false, unreadable));
+        return Ok((volume.is_mapped(lnum), unreadable));
     }
     match volume.read(cx, lnum, 0, buffer) {
         Ok(()) => {}

@@ -65,9 +65,36 @@ fn an_interrupted_update_is_noticed_until_the_volume_is_updated_again() {
                 assert!(!rig.info(vol_id).record.upd_marker);
                 rig.pull_plug();
                 assert!(rig.contents(vol_id, LEB + 1).unwrap() == pattern(2, LEB + 1), "{config:?}");
-                let rest = rig.read(vol_id, 3, 0, LEB).unwrap();
-                assert_eq!(rest, vec![0xff; LEB], "what was there before the update must not come back");
+                let rest = rig.read(vol_id, 3, 0, LEB);
+                if kind.vol_type == VolType::Static {
+                    assert_eq!(rest, Err(LebError::NoSuchLeb { lnum: Lnum(3), lebs: 2 }));
+                } else {
+                    assert_eq!(rest.unwrap(), vec![0xff; LEB], "what was there before the update must not come back");
+                }
             }
+        }
+    }
+}
+
+/// Lengths by hand, where `ubi_leb_read` of Linux has EINVAL; a new volume has no LEB at all.
+#[test]
+fn a_static_volume_is_read_up_to_its_last_byte() {
+    for config in grid() {
+        let mut rig = Rig::blank(small_lebs(64), &config);
+        let vol_id = rig.create(&fixed("s", 3)).unwrap();
+        let none = |lnum, lebs| Err(LebError::NoSuchLeb { lnum: Lnum(lnum), lebs });
+        assert_eq!(rig.read(vol_id, 0, 0, 1), none(0, 0));
+        rig.update(vol_id, &pattern(1, LEB + 10)).unwrap();
+        for turn in 0..2 {
+            assert_eq!(rig.read(vol_id, 0, 0, LEB).unwrap(), pattern(1, LEB + 10)[..LEB]);
+            assert_eq!(rig.read(vol_id, 1, 3, 7).unwrap(), pattern(1, LEB + 10)[LEB + 3..]);
+            for (offset, bytes) in [(0, 11), (3, 8), (10, 1), (0, LEB)] {
+                let behind = LebError::OutOfBounds { lnum: Lnum(1), offset, len: bytes as u32 };
+                assert_eq!(rig.read(vol_id, 1, offset, bytes), Err(behind), "turn {turn}");
+            }
+            assert_eq!(rig.read(vol_id, 2, 0, 1), none(2, 2));
+            assert_eq!(rig.read(vol_id, 3, 0, 1), none(3, 3), "of the three that are reserved");
+            rig.pull_plug();
         }
     }
 }
