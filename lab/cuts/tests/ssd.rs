@@ -247,6 +247,24 @@ fn a_bad_file_is_refused_by_key() {
     assert!(refused("[nand]\npebs = 20").starts_with("key `ssd`: found `it beside `nand``"));
 }
 
+/// Trimmed sectors may read as what they were, if the drive says so; what a drive forgets with its power is refused.
+#[test]
+fn every_promise_survives_whatever_trimmed_sectors_read_as() {
+    for seed in 1..4 {
+        for mapping in ["page", "fast"] {
+            let text = format!(
+                "seed = {seed}\n[ssd.ftl]\nmapping = '{mapping}'\n[ssd.front]\ntrimmed_reads = 'undefined'\n[cuts]\noperations = \
+                 900\n[cuts.mix]\nwrite = 50\nread = 30\ntrim = 20\nflush = 5\n"
+            );
+            let found = run(&text, 7, 2);
+            assert_eq!(found.failures.first(), None, "{text}");
+            assert!(found.cuts > 300, "{} cuts prove little", found.cuts);
+        }
+    }
+    let refused = resolve("[ssd.front]\ntrimmed_reads = 'deterministic'").unwrap_err();
+    assert!(refused.starts_with("key `ssd.front.trimmed_reads`: found `\"deterministic\"`"), "{refused}");
+}
+
 /// A failed program or erase costs a block, and a cut while its data are moved costs nothing.
 #[test]
 fn every_promise_survives_on_flash_that_fails() {

@@ -132,5 +132,7 @@ fn what_does_not_go_with_jffs_is_refused_with_its_key() {
     }
     assert_eq!(refused(&FLASH.replace("min_free_sectors = 2", "min_free_sectors = 16")), "fs.jffs1.min_free_sectors");
     assert_eq!(refused("title = 't'\n[fs]\nkind = 'jffs1'\n"), "nand.medium");
+    let of_two = FLASH.replace("pebs = 16", "pebs = 16\npage_bytes = 2\nsubpage_bytes = 2");
+    assert_eq!(refused(&format!("{of_two}[fill]\n")), "nand.page_bytes");
     assert_eq!(refused("title = 't'\n[fs]\n[fill]\n"), "fill");
 }

@@ -194,6 +194,12 @@ fn what_does_not_go_with_jffs2_is_refused_with_its_key() {
     assert_eq!(refused(&NOR.replace("pebs = 16", "pebs = 4")), "nand.pebs");
     // There is no key for out-of-band bytes, which are those of the page.
     assert_eq!(refused(&NOR.replace("pebs = 16", "pebs = 16\npage_bytes = 2048")), "nand.page_bytes");
+    let of_two = NOR.replace("pebs = 16", "pebs = 16\npage_bytes = 2\nsubpage_bytes = 2");
+    assert_eq!(refused(&format!("{of_two}[logger]\n")), "nand.page_bytes");
+    assert_eq!(
+        refused(&NOR.replace("pebs = 16", "pebs = 16\npage_bytes = 2\nsubpage_bytes = 1")),
+        "nand.subpage_bytes"
+    );
     assert_eq!(refused(&format!("{NOR}lebs = 10\n[logger]\n")), "fs.lebs");
     for (more, key) in [
         ("[logger]\n[fs.jffs1]\n", "fs.jffs1"),

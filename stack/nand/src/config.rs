@@ -149,10 +149,16 @@ impl ArrayConfig {
             "whole pages",
         )?;
         need(
-            g.medium == Medium::Nand || (g.page_bytes == g.subpage_bytes && g.oob_bytes == 0),
+            g.medium == Medium::Nand || g.subpage_bytes == g.page_bytes,
+            "geometry.subpage_bytes",
+            g.subpage_bytes.into(),
+            "as many as a page on a NOR, which has no sub-pages",
+        )?;
+        need(
+            g.medium == Medium::Nand || g.oob_bytes == 0,
             "geometry.oob_bytes",
             g.oob_bytes.into(),
-            "0, and no sub-pages, on a NOR",
+            "0 on a NOR, which has no out-of-band bytes",
         )?;
         let l = &self.layout;
         need(l.channels > 0, "layout.channels", l.channels.into(), "at least 1")?;

@@ -8,8 +8,8 @@ use runner::schema::limits::{Cuts as Section, KnownBad as Word};
 use runner::schema::{ExperimentError, word, wrong};
 use runner::subject::RawFlash;
 use runner::subject::jffs::{Jffs as Subject, JffsLoad};
-use sim::Cx;
 use sim::seam::{DeviceNumber, FsError, RenameFlags, SetAttr, Timestamp};
+use sim::{CpuPrice, Cx};
 
 use super::calls::{Call, Kind};
 use super::stage::{Down, Known};
@@ -66,7 +66,7 @@ impl Jffs1Plan {
         let system = Jffs1OnFlash {
             array: ArrayConfig { rules: flash.array.rules, ..ArrayConfig::plain(flash.array.geometry) },
             // No bit flips, so that five reads of the flash would find what one does.
-            mount: Options { known_bad, reread: false, ..subject.mount },
+            mount: Options { known_bad, cpu: CpuPrice::FREE, reread: false, ..subject.mount },
         };
         FilesPlan::of(system, load, rules, cuts)
     }

@@ -12,7 +12,7 @@ use runner::schema::{ExperimentError, word, wrong};
 use runner::subject::RawFlash;
 use runner::subject::jffs::{Jffs as Subject, JffsLoad};
 use sim::seam::{FileSystem, FileType, Flash, FsError, RenameFlags, SetAttr, Timestamp};
-use sim::{Cx, Ns};
+use sim::{CpuPrice, Cx, Ns};
 use ubi::Config;
 
 use super::calls::{Call, Kind};
@@ -231,7 +231,7 @@ fn planned<G: Ground>(
     let system = Jffs2On {
         array: ArrayConfig { rules: flash.array.rules, ..ArrayConfig::plain(flash.array.geometry) },
         ground,
-        mount: Options { known_bad, ..subject.mount },
+        mount: Options { known_bad, cpu: CpuPrice::FREE, ..subject.mount },
         writeback: subject.writeback,
     };
     FilesPlan::of(system, load, rules, cuts)

@@ -15,7 +15,8 @@ use crate::check::{Broken, Check};
 use crate::tape::{BlackBox, Tape};
 use crate::volume::{self, Unclosed, Volume};
 
-/// Each call has a time of its own, in whole seconds: so the times of JFFS2 are, and those of UBIFS that `mkfs.ubifs` made.
+/// Each call has a time of its own, in whole seconds: so the times of JFFS2 are, and those of UBIFS that `mkfs.ubifs` made. Flash and
+/// processor take no time, whatever they cost: the model knows when a call began, not when in it an inode was written.
 const SECOND: u64 = 1_000_000_000;
 
 /// Why a step failed.

@@ -11,8 +11,8 @@ use super::calls::{Call, Data, Kind};
 use super::jffs2_twins;
 use super::stage::{Down, Stage, at, bring_up};
 use super::{FilesRig, Rig, System, twins};
-use crate::Check;
 use crate::tape::{BlackBox, Tape};
+use crate::{Check, Enumeration, Plan, Selection};
 
 /// After some calls; what they made safe is safe.
 fn after<S: System>(system: &S, stage: Stage<S>, calls: &[Call]) -> Stage<S> {
@@ -55,6 +55,30 @@ fn checks<T>(result: Result<T, Down>) -> Vec<Check> {
     };
     checks.dedup();
     checks
+}
+
+/// An inode gets its times when it is written, which a call that takes seconds does seconds after it began; the model has one time
+/// for each call. So nothing takes time, whatever it costs.
+#[test]
+fn what_processor_and_flash_cost_changes_nothing_in_cuts() {
+    let found = |text: &str, prices: &str| {
+        let text = text.replace("[fs]\n", &format!("[fs]\n{prices}"));
+        let enumeration = Enumeration::prepare(Plan::resolve(&text, &[]).expect("a good file")).expect("a device");
+        let every = enumeration.list(&Selection::Every(7)).expect("no times");
+        enumeration.run(&every, 2, &|_| {})
+    };
+    let prices = "copy_ps_per_byte = 100000000\nnode_ps_per_byte = 100000000\nnode_ns = 1000000000\n";
+    for (nand, kind) in [
+        ("pebs = 44\npeb_bytes = 16384\npage_bytes = 512", ""),
+        ("pebs = 20\npeb_bytes = 8192\npage_bytes = 512", "kind = 'jffs2'\n"),
+        ("medium = 'nor'\npebs = 20\npeb_bytes = 8192\npage_bytes = 1", "kind = 'jffs1'\n"),
+    ] {
+        let text =
+            format!("title = 't'\nseed = 5\n[nand]\n{nand}\ndelays = 'on'\n[fs]\n{kind}[cuts]\noperations = 300\n");
+        let (free, dear) = (found(&text, ""), found(&text, prices));
+        assert_eq!((free.failures.first(), dear.failures.first()), (None, None), "{text}");
+        assert!(free.cuts > 50 && free == dear, "{text}: {} cuts", free.cuts);
+    }
 }
 
 /// Of a name that the model does not know, and of one that it does.

@@ -8,8 +8,8 @@ use nand::ArrayConfig;
 use runner::schema::limits::{Cuts as Section, KnownBad as Word};
 use runner::schema::{ExperimentError, word, wrong};
 use runner::subject::{FileSystem, RawFlash};
-use sim::Cx;
 use sim::seam::{FsError, Timestamp};
+use sim::{CpuPrice, Cx};
 use ubi::Config;
 
 use super::calls::Call;
@@ -78,7 +78,7 @@ impl UbifsPlan {
             ubi: flash.ubi.clone(),
             lebs: *lebs,
             format: *format,
-            mount: Options { known_bad, ..*mount },
+            mount: Options { known_bad, cpu: CpuPrice::FREE, ..*mount },
         };
         FilesPlan::of(system, load, rules, cuts)
     }

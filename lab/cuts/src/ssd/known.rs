@@ -208,7 +208,7 @@ depth = 1
     /// Does a workload; calls `look` whenever no request is outstanding.
     fn drive_after<M: Layer>(plan: &SsdPlan, mut look: impl FnMut(&Drive<M>, &Model)) -> (Drive<M>, Model) {
         let mut drive: Drive<M> = fresh(plan).expect("a drive");
-        let mut model = Model::new(drive.sectors(), 2);
+        let mut model = Model::new(drive.sectors(), 2, false);
         let mut host = Host::new(plan.load.clone(), Seed(1).stream("load"), &model, false);
         while !host.is_done() {
             assert!(host.step(&mut drive, &mut model).is_ok());

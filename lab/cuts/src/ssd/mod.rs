@@ -80,6 +80,11 @@ fn keeps_at_once(config: &ssd::DriveConfig) -> bool {
     config.cache.is_none() || !config.front.write_cache
 }
 
+/// Whether trimmed sectors may read as what they were before.
+fn shows_old(plan: &SsdPlan) -> bool {
+    plan.drive.config.front.trimmed_reads == ssd::TrimmedReads::Undefined
+}
+
 /// Runs the workload once without a cut.
 /// Errors: why the drive cannot be built.
 pub(super) fn prepare(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
@@ -87,7 +92,7 @@ pub(super) fn prepare(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
         let drive: Drive<M> = fresh(&plan)?;
         let at_once = keeps_at_once(drive.device().config());
         let page = plan.drive.shape.page_bytes / sim::seam::SECTOR_BYTES;
-        let model = Model::new(sim::seam::BlockDevice::sectors(&drive), page.into());
+        let model = Model::new(sim::seam::BlockDevice::sectors(&drive), page.into(), shows_old(&plan));
         let host = Host::new(plan.load.clone(), plan.rules.seed.stream("cuts/workload"), &model, at_once);
         let rig = SsdRig { plan, at_once, requests: Vec::new(), issued: Vec::new(), layer: std::marker::PhantomData };
         Ok(Box::new(Engine::prepare(rig, Stage { drive, model, host, known: Arc::default() })))
@@ -288,9 +293,9 @@ impl<M: Layer> SsdRig<M> {
     }
 
     /// Whether pages that were seen need not be read again, in a read of the whole drive that is the last or not. Not if reads
-    /// may fail. With HPB only in the last: by reading the host gets entries, and a read by entry takes another way.
+    /// may fail, or differ each time. With HPB only in the last: by reading the host gets entries, and a read by entry takes another way.
     fn may_skip(&self, is_last: bool) -> bool {
-        self.plan.array.faults.is_none() && (is_last || self.plan.drive.config.hpb.is_none())
+        self.plan.array.faults.is_none() && !shows_old(&self.plan) && (is_last || self.plan.drive.config.hpb.is_none())
     }
 
     fn sabotage(&self, site: Site, tape: &mut Tape, wear: &mut Wear) {

@@ -5,7 +5,7 @@
 //! | a completed write is kept | without a buffer, with FUA, or with the write cache off: at once; else from the next completed flush on |
 //! | a sector has the contents of one of its writes | always: it is never torn, and never older than what is kept |
 //! | a trimmed sector reads zeroes or old contents of its own | until it is written again and that is kept |
-//! | a read returns the data written last | while power is on |
+//! | a read returns the data written last; of a trimmed sector zeroes, or old contents of its own if the drive says so | while power is on |
 //!
 //! Contents include sector and version, so every finding can be described. Of pages and blocks it knows only the page
 //! size, because trims discard whole pages.
@@ -73,6 +73,8 @@ struct Sector {
     trimmed: u32,
     /// Version that a read returns while power is on.
     now: u32,
+    /// Whether it was trimmed since power is on, and not written since.
+    discarded: bool,
 }
 
 impl Sector {
@@ -94,6 +96,8 @@ pub(super) struct Model {
     wrote_first: Arc<Vec<(u64, u64)>>,
     wrote: Vec<(u64, u64)>,
     page: u64,
+    /// Whether a trimmed sector may read as old contents of its own while power is on.
+    shows_old: bool,
 }
 
 /// Version of a request, and for a flush the versions that had completed before it.
@@ -104,10 +108,17 @@ pub(super) struct Promise {
 }
 
 impl Model {
-    /// An empty drive of `sectors` sectors, with `page` sectors per page.
-    pub fn new(sectors: u64, page: u64) -> Model {
-        let empty = Sector { versions: Versions::one(0), completed: 0, trimmed: 0, now: 0 };
-        Model { sectors: vec![empty; sectors as usize], wrote_first: Arc::default(), wrote: Vec::new(), page }
+    /// An empty drive of `sectors` sectors, with `page` sectors per page. `shows_old`: of
+    /// [`TrimmedReads::Undefined`](ssd::device::TrimmedReads::Undefined).
+    pub fn new(sectors: u64, page: u64, shows_old: bool) -> Model {
+        let empty = Sector { versions: Versions::one(0), completed: 0, trimmed: 0, now: 0, discarded: false };
+        Model {
+            sectors: vec![empty; sectors as usize],
+            wrote_first: Arc::default(),
+            wrote: Vec::new(),
+            page,
+            shows_old,
+        }
     }
 
     pub fn sectors(&self) -> u64 {
@@ -136,7 +147,7 @@ impl Model {
             BlockOp::Write => {
                 for sector in self.of(request) {
                     sector.versions.newer.push(version);
-                    sector.now = version;
+                    (sector.now, sector.discarded) = (version, false);
                 }
                 data.reserve(request.bytes() as usize);
                 (request.sector..request.end()).for_each(|number| data.extend_from_slice(&contents(number, version)));
@@ -145,7 +156,7 @@ impl Model {
                 let first = request.sector.next_multiple_of(self.page);
                 let end = (request.end() / self.page * self.page).max(first);
                 for sector in &mut self.sectors[first as usize..end as usize] {
-                    (sector.trimmed, sector.now) = (version, 0);
+                    (sector.trimmed, sector.now, sector.discarded) = (version, 0, true);
                 }
             }
             BlockOp::Flush => before = self.sectors.iter().map(|sector| sector.completed).collect(),
@@ -177,7 +188,8 @@ impl Model {
         let mut broken = Vec::new();
         for (number, found) in (first..).zip(data.chunks_exact(SECTOR)) {
             let now = self.sectors[number as usize].now;
-            if !is_contents(found, number, now) {
+            let is_old = || version_of(number, decode(found)).is_some_and(|found| self.may_show(number, found));
+            if !is_contents(found, number, now) && !is_old() {
                 broken.push(format!(
                     "sector {number} reads as {}; expected {}",
                     described(number, found),
@@ -192,6 +204,11 @@ impl Model {
     pub fn reads_as(&self, first: u64, found: Found<'_>) -> bool {
         let mut sectors = (first..).zip(&self.sectors[first as usize..][..self.page as usize]).enumerate();
         sectors.all(|(at, (number, sector))| found.version(at, number) == Some(sector.now))
+    }
+
+    /// Whether a read may return this version of a trimmed sector while power is on. A buffer may have held a newer one.
+    fn may_show(&self, number: u64, version: u32) -> bool {
+        self.shows_old && self.sectors[number as usize].discarded && self.ever(number, version)
     }
 
     /// By sector: the version that a read returns now.
@@ -230,7 +247,7 @@ impl Model {
             sector.versions = Versions::one(version);
         }
         // A trim recorded in a checkpoint may be forgotten with it.
-        (sector.completed, sector.now) = (version, version);
+        (sector.completed, sector.now, sector.discarded) = (version, version, false);
     }
 
     fn may_be(&self, number: u64, version: u32) -> bool {
@@ -293,7 +310,7 @@ pub(super) fn version_of(number: u64, found: Decoded) -> Option<u32> {
 }
 
 fn version(version: u32) -> String {
-    if version == 0 { "zeroes".to_owned() } else { format!("as request {version} wrote it") }
+    if version == 0 { "zeroes".to_owned() } else { format!("what request {version} wrote") }
 }
 
 /// Describes the contents found in a sector.
@@ -301,7 +318,7 @@ fn described(number: u64, found: &[u8]) -> String {
     match decode(found) {
         Some((_, 0)) => "zeroes".to_owned(),
         Some((of, found)) if of == number => version(found),
-        Some((number, version)) => format!("sector {number} as request {version} wrote it"),
+        Some((number, version)) => format!("what request {version} wrote to sector {number}"),
         None if found.iter().all(|&byte| byte == 0xff) => "erased cells".to_owned(),
         None => "torn".to_owned(),
     }
@@ -313,7 +330,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn after(requests: &[(BlockRequest, bool)]) -> Model {
-        let mut model = Model::new(8, 2);
+        let mut model = Model::new(8, 2, false);
         for (request, done) in requests {
             let promise = model.asked(request, &mut Vec::new());
             if *done {
@@ -374,7 +391,7 @@ mod tests {
     /// The first requests are kept apart from the recent ones, and nothing shows of that.
     #[test]
     fn a_trimmed_page_may_be_what_any_of_a_thousand_requests_wrote() {
-        let mut model = Model::new(8, 2);
+        let mut model = Model::new(8, 2, false);
         for turn in 0..1000 {
             let write = BlockRequest::write(2 * (turn % 4), 2);
             let promise = model.asked(&write, &mut Vec::new());
@@ -418,6 +435,25 @@ mod tests {
         assert!(!model.survived_as(2, Found::Versions(&[2, 3])), "version 3 is a trim");
     }
 
+    /// Sectors 2 and 3 are trimmed; then sector 3 is written, and then power is lost, after which all is as it was found.
+    #[test]
+    fn a_trimmed_sector_may_read_as_anything_it_was_where_the_drive_promises_nothing_else() {
+        let write = BlockRequest::write(0, 4);
+        let mut model = Model::new(8, 2, true);
+        let reads = |model: &Model, number| -> Vec<u32> {
+            (0..9).filter(|&version| model.reads(number, &contents(number, version)).is_empty()).collect()
+        };
+        for request in [write, write, BlockRequest::trim(2, 2)] {
+            model.asked(&request, &mut Vec::new());
+        }
+        assert_eq!([0, 2, 3, 4].map(|number| reads(&model, number)), [vec![2], vec![0, 1, 2], vec![0, 1, 2], vec![0]]);
+        assert!(!model.reads(2, &contents(3, 1)).is_empty() && !model.reads(2, &[0xff; SECTOR]).is_empty());
+        model.asked(&BlockRequest::write(3, 1), &mut Vec::new());
+        assert_eq!([2, 3].map(|number| reads(&model, number)), [vec![0, 1, 2], vec![4]]);
+        assert!(model.survived_as(2, Found::Versions(&[1, 4])));
+        assert_eq!([2, 3].map(|number| reads(&model, number)), [vec![1], vec![4]]);
+    }
+
     /// Words that differ by the same bits do not make up for each other, and a sector of zeroes is one too.
     #[test]
     fn a_sector_of_which_any_two_words_differ_is_not_what_was_written() {
@@ -440,7 +476,7 @@ mod tests {
         let mut model = after(&[(BlockRequest::write(0, 4), true)]);
         assert_eq!(
             model.survived(1, &contents(2, 1)),
-            ["sector 1 is sector 2 as request 1 wrote it; expected zeroes, or as request 1 wrote it"]
+            ["sector 1 is what request 1 wrote to sector 2; expected zeroes, or what request 1 wrote"]
         );
         let mut torn = contents(1, 1);
         torn[511] ^= 1;

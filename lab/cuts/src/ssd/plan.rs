@@ -5,7 +5,7 @@ use runner::schema::faults::Faults;
 use runner::schema::limits::{Cuts, KnownBad as Word};
 use runner::schema::{ExperimentError, word, wrong};
 use runner::subject::{Drive, Layer};
-use ssd::{KnownBad, Protocol};
+use ssd::{KnownBad, Protocol, TrimmedReads};
 
 use super::drive::{OOB, Wear};
 use super::host::{Kind, Load};
@@ -75,6 +75,10 @@ impl SsdPlan {
             return wrong("ssd.blocks", format!("{raw} pages in all"), expected);
         }
         let front = &drive.config.front;
+        if front.trimmed_reads == TrimmedReads::Deterministic {
+            let expected = "\"zeroes\" or \"undefined\": the drive does not keep over a loss of power what was trimmed";
+            return wrong("ssd.front.trimmed_reads", "\"deterministic\"", expected);
+        }
         let mut load = Load {
             requests: cuts.operations,
             depth: cuts.depth.min(front.depth),

@@ -175,7 +175,7 @@ fn a_write_that_completed_is_kept_unless_a_buffer_holds_it() {
         let plan = plan(&text);
         for fua in [false, true] {
             let mut drive: Drive<PageFtl> = fresh(&plan).expect("a drive");
-            let mut model = Model::new(drive.sectors(), 2);
+            let mut model = Model::new(drive.sectors(), 2, false);
             let write = BlockRequest { fua, ..BlockRequest::write(0, 2) };
             let at_once = keeps_at_once(drive.device().config());
             let host = Host::new(plan.load.clone(), sim::Seed(1).stream("load"), &model, at_once);
@@ -193,7 +193,7 @@ fn a_write_that_completed_is_kept_unless_a_buffer_holds_it() {
 fn what_the_host_reads_is_compared() {
     let plan = plan(&DRIVE.replace("policy = 'lru'", "policy = 'none'"));
     let mut drive: Drive<PageFtl> = fresh(&plan).expect("a drive");
-    let mut model = Model::new(drive.sectors(), 2);
+    let mut model = Model::new(drive.sectors(), 2, false);
     let write = BlockRequest { fua: true, ..BlockRequest::write(0, 2) };
     let host = Host::new(plan.load.clone(), sim::Seed(1).stream("load"), &model, false);
     let mut host = host.scripted([write, BlockRequest::read(0, 2)].into());

@@ -387,7 +387,8 @@ fn front(ssd: &Ssd) -> Result<FrontConfig, ExperimentError> {
 fn cache(ssd: &Ssd, shape: &Shape) -> Result<Option<CacheConfig>, ExperimentError> {
     let section = &ssd.cache;
     let of_mib = (section.mib * f64::from(1 << 20) / f64::from(shape.page_bytes)) as u32;
-    let pages = section.pages.unwrap_or(of_mib);
+    // A buffer of several times the drive never fills, however large it is.
+    let pages = section.pages.unwrap_or(of_mib).min(shape.raw_pages().saturating_mul(4).try_into().unwrap_or(u32::MAX));
     let policy = match section.policy {
         words::BufferPolicy::None => Policy::None,
         words::BufferPolicy::Fifo => Policy::Fifo,
@@ -584,5 +585,19 @@ mod tests {
         assert_eq!(sized(&[("ssd.cache.policy", "lru"), ("ssd.cache.pages", "3")]), Some(3));
         assert_eq!(sized(&[("ssd.cache.policy", "lru"), ("ssd.cache.mib", "0.03125")]), Some(8));
         assert_eq!(sized(&[]), None);
+    }
+
+    /// A buffer has memory for each of its pages: one of 64 GiB would need gigabytes for a drive of a few MiB.
+    #[test]
+    fn a_buffer_is_no_larger_than_four_drives() {
+        let mut small = vec![("ssd.cache.policy", "lru"), ("ssd.blocks", "40"), ("ssd.cache.mib", "65536")];
+        let pages = |sets: &[_]| {
+            let drive = drive(sets);
+            (u64::from(drive.config.cache.expect("a buffer").pages), drive.shape.raw_pages())
+        };
+        let (by_mib, raw) = pages(&small);
+        assert_eq!(by_mib, 4 * raw);
+        small[2] = ("ssd.cache.pages", "4000000000");
+        assert_eq!(pages(&small).0, 4 * raw);
     }
 }

@@ -81,6 +81,9 @@ fn options(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result
     if geometry.medium != Medium::Nor {
         return wrong("nand.medium", "nand", "nor: JFFS programs single bytes, and some of them again");
     }
+    if geometry.page_bytes != 1 {
+        return wrong("nand.page_bytes", geometry.page_bytes, "1: JFFS programs single bytes");
+    }
     if !geometry.peb_bytes.is_multiple_of(PAGE_BYTES) {
         return wrong("nand.peb_bytes", geometry.peb_bytes, "whole pages of 4096 bytes");
     }

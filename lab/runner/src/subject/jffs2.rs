@@ -124,6 +124,9 @@ impl Jffs<Options> {
             let expected = "a flash below 4 GiB, which is all that JFFS2 counts";
             return wrong("nand.pebs", grouped(geometry.pebs.into()), expected);
         }
+        if geometry.medium == Medium::Nor && lebs.is_none() && geometry.page_bytes != 1 {
+            return wrong("nand.page_bytes", geometry.page_bytes, "1: JFFS2 programs single bytes of a NOR");
+        }
         let smallest = match geometry.medium {
             // What UBI leaves of a block of a NOR.
             Medium::Nor if lebs.is_some() => 2048,

@@ -96,7 +96,8 @@ fn a_geometry_is_refused_beyond_its_limits() {
     let of_nor = |change| refusal(NOR, change);
     assert_eq!(of_nor(|_| ()), None);
     assert_eq!(of_nor(|c| c.geometry.oob_bytes = 1), Some("geometry.oob_bytes"));
-    assert_eq!(of_nor(|c| c.geometry.page_bytes = 2), Some("geometry.oob_bytes"));
+    assert_eq!(of_nor(|c| c.geometry.page_bytes = 2), Some("geometry.subpage_bytes"));
+    assert_eq!(of_nor(|c| (c.geometry.page_bytes, c.geometry.subpage_bytes) = (2, 2)), None);
     assert_eq!(of_nor(|c| bits(c, |_| ())), Some("faults.bit_errors"));
 }
 

@@ -10,7 +10,7 @@ use sim::{Peb, VolId};
 use super::{Class, Findings, Place, Severity};
 use crate::image::fastmap::{Fastmap, FastmapLists, FastmapVolume};
 use crate::image::linux::How;
-use crate::image::scan::PebState;
+use crate::image::scan::{HeaderFault, PebState};
 use crate::media::{INTERNAL_VOLUME_START, LAYOUT_LEBS, LAYOUT_VOLUME_ID, VolType};
 
 impl Findings<'_, '_> {
@@ -119,13 +119,21 @@ impl Findings<'_, '_> {
                         Place::at(peb, vid_at).of(volume.id()),
                         format!("{leb}, which is erased: unmapped since"),
                     ),
-                    Some(PebState::CorruptEc { is_half_erased: true, .. }) => self.disagree(
-                        Severity::Warning,
-                        Place::at(peb, vid_at).of(volume.id()),
-                        format!(
-                            "{leb}, of which both headers are broken, as if an erasure had lost power: unmapped since"
-                        ),
-                    ),
+                    // Linux looks at the VID header before it first reads the LEB, and unmaps it.
+                    Some(PebState::CorruptEc { fault, vid, is_half_erased })
+                        if *is_half_erased || vid.is_none() || *fault == HeaderFault::Erased =>
+                    {
+                        let left = match () {
+                            () if *is_half_erased => "both headers are broken",
+                            () if vid.is_none() => "there is no VID header",
+                            () => "there is no EC header, and the VID header is broken",
+                        };
+                        self.disagree(
+                            Severity::Warning,
+                            Place::at(peb, vid_at).of(volume.id()),
+                            format!("{leb}, where {left}, as if an erasure had lost power: unmapped since"),
+                        );
+                    }
                     Some(state) => self.disagree(
                         Severity::Error,
                         Place::at(peb, vid_at).of(volume.id()),

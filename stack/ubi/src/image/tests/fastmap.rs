@@ -103,6 +103,12 @@ fn a_block_whose_erasure_lost_power_is_no_error() {
     };
     let (ec, vid) = (bytes(ec), bytes(vid));
     assert_eq!(found(&ec, &vid), (Some(Severity::Warning), Some(Severity::Warning)));
+    // Two more of its flashes: an erasure cut at once leaves the data behind it, and the EC header is torn that follows an erasure.
+    let torn = "fff7fbffefbfbd7efb7be577dfedbffee7f7dffff77f7fe7fbfeffff95fbfeffe7ffbfdfff7be33bbb77fdfff6fd77f7dee3bdf77fe4717fff7f56fff7ffffef";
+    for ec in [bytes(torn), vec![0xff; 64]] {
+        assert_eq!(found(&ec, &[0xff; 64]), (Some(Severity::Warning), Some(Severity::Warning)));
+    }
+    assert_eq!(found(&[0xff; 64], &vid), (Some(Severity::Warning), Some(Severity::Warning)));
     // One bit that fell is no erasure, and neither are few that rose: then data may be lost.
     let fallen = [&ec[..3], &[0x03], &ec[4..]].concat();
     assert_eq!(found(&fallen, &vid), (Some(Severity::Error), Some(Severity::Error)));
