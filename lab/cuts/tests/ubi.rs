@@ -89,6 +89,11 @@ fn a_bad_file_is_refused_by_key() {
     );
     assert!(refused("subpage_bytes = 500").starts_with("key `nand.subpage_bytes`: found `500`"));
     assert!(refused("[cuts]\ntear = []").starts_with("key `cuts.tear`: found `0 values`"));
+    for (faults, most) in [("bitflips = 5\necc_bits = 4", 4), ("bitflips = 1\necc_bits = 0", 0)] {
+        let words = format!("`faults.bitflips`: found `{}`, expected at most {most}", most + 1);
+        let found = refused(&format!("[faults]\n{faults}\n"));
+        assert!(found.contains(&words), "{found}");
+    }
     assert!(refused("[cuts]\ntear = ['clean', 'clean']").starts_with("key `cuts.tear`: found `clean twice`"));
     assert!(refused("[cuts]\nknown_bad = 'ignore-fua'").contains("a mistake of UBI"));
     assert!(refused("[cuts.mix]\nfua = 3").starts_with("key `cuts.mix.fua`"));

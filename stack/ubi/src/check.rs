@@ -52,6 +52,7 @@ impl<F: Flash> Ubi<F> {
             + WL_RESERVED_PEBS
             + EBA_RESERVED_PEBS
             + 2 * self.fastmap_blocks
+            + self.fastmap_room
             + self.pools_reserved
             + self.beb_reserved
             + self.available_pebs

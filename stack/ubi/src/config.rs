@@ -15,6 +15,9 @@ pub struct Config {
     pub chip_pebs: Option<u32>,
     /// Whether to use and write fastmaps (`fm_autoconvert=1`).
     pub fastmap: bool,
+    /// Without fastmap: whether the PEBs of two fastmaps are left over all the same, as far as there are so many. A kernel with
+    /// `CONFIG_MTD_UBI_FASTMAP` refuses a flash without them, even if it never writes a fastmap.
+    pub fastmap_room: bool,
     /// Whether the user pool's maximum is reserved when volumes are sized, so that refills find free PEBs. Added to the
     /// attach ioctl by the 2023 patch series.
     pub fastmap_reserve_pools: bool,
@@ -33,6 +36,7 @@ impl Config {
             beb_per_1024: 20,
             chip_pebs: None,
             fastmap: true,
+            fastmap_room: false,
             fastmap_reserve_pools: false,
             policy,
             image_seq: 1,

@@ -57,6 +57,8 @@ pub struct Ubi<F> {
     pub(crate) fastmap: Vec<Peb>,
     /// PEBs of one fastmap; 0 if fastmap is off.
     pub(crate) fastmap_blocks: u32,
+    /// PEBs left over for fastmaps that another kernel may write.
+    pub(crate) fastmap_room: u32,
     pub(crate) wl_scheduled: bool,
     pub(crate) produce_anchor: bool,
     pub(crate) fastmap_work: bool,
@@ -158,18 +160,15 @@ impl<F: Flash> Ubi<F> {
         info: AttachInfo,
     ) -> Result<Ubi<F>, (F, AttachError)> {
         let pool_max = if config.fastmap { user_pool_max(layout.pebs) } else { 0 };
-        let fastmap_blocks = if config.fastmap {
-            (media::fastmap_bytes(layout.pebs, layout.leb_bytes) / u64::from(layout.leb_bytes)) as u32
-        } else {
-            0
-        };
+        let fastmap_blocks = if config.fastmap { blocks_of_fastmap(&layout) } else { 0 };
         let slots = media::vtbl_slots(layout.leb_bytes) as usize;
         let mut ubi = Ubi {
             wear: Wear::new(layout.pebs, pool_max, pool_max / 2),
             volumes: vec![None; slots],
             layout_eba: info.layout_eba.map(|peb| peb.map_or(UNMAPPED, |peb| peb.0)),
             fastmap: info.fastmap_blocks.clone(),
-            fastmap_blocks: if fastmap_blocks as usize > media::FM_MAX_BLOCKS { 0 } else { fastmap_blocks },
+            fastmap_blocks,
+            fastmap_room: 0,
             wl_scheduled: false,
             produce_anchor: false,
             fastmap_work: false,
@@ -313,7 +312,11 @@ impl<F: Flash> Ubi<F> {
         if usable < need {
             return Err(AttachError::NoSpace { need, have: usable });
         }
-        let left = usable - need;
+        let mut left = usable - need;
+        if self.config.fastmap_room && !self.config.fastmap {
+            self.fastmap_room = left.min(2 * blocks_of_fastmap(&self.layout));
+            left -= self.fastmap_room;
+        }
         let bad = self.layout.pebs - self.good_pebs;
         let level = self.config.beb_limit(self.layout.pebs).saturating_sub(bad);
         self.beb_reserved = level.min(left);
@@ -556,6 +559,12 @@ impl<F: Flash> Ubi<F> {
         });
         self.flash.program(cx, peb, 0, payload)
     }
+}
+
+/// PEBs of one fastmap; 0 if the flash is too large for any.
+fn blocks_of_fastmap(layout: &Layout) -> u32 {
+    let blocks = media::fastmap_bytes(layout.pebs, layout.leb_bytes) / u64::from(layout.leb_bytes);
+    if blocks > media::FM_MAX_BLOCKS as u64 { 0 } else { blocks as u32 }
 }
 
 /// Reads the state of the flash by fastmap or by scan.

@@ -133,6 +133,7 @@ impl Image {
         let config = Config {
             vid_hdr_offset: Some(self.layout.vid_hdr_offset),
             fastmap: fastmap.unwrap_or(self.has_fastmap),
+            fastmap_room: true,
             ..Config::linux(Policy::LINUX_6_7)
         };
         let device = Ubi::attach(array, cx, &config).map_err(|failure| {

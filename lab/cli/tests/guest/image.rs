@@ -106,3 +106,27 @@ fn linux_attaches_an_edited_flash_by_fastmap_and_reads_what_was_written() {
     let checked = json(&dir, &["image", "check", "h.bin", "--json"]);
     assert_eq!((&checked["errors"], &checked["warnings"]), (&0.into(), &0.into()), "{checked}");
 }
+
+/// What Linux makes of a volume that takes all that is left, and what an edit without a fastmap makes of it: Linux keeps PEBs for two
+/// fastmaps, and refuses a flash without them.
+#[test]
+fn an_edit_gives_a_volume_all_lebs_that_linux_gives_it() {
+    let dir = bench("autoresize");
+    let ini = "[a]\nmode=ubi\nimage=a.bin\nvol_id=0\nvol_size=48KiB\nvol_name=a\nvol_flags=autoresize\n";
+    std::fs::write(dir.join("u.ini"), ini).unwrap();
+    let job = "ubiattach -m 0 >/dev/null; cat /sys/class/ubi/ubi0_0/reserved_ebs; ubidetach -m 0";
+    for pebs in ["24", "72", "300"] {
+        let nand = FLASH.replace("pebs = 72", &format!("pebs = {pebs}"));
+        let whole = format!("whole-{pebs}.bin");
+        image(&dir, "pack", &[&SIZES[..], &["--pebs", pebs, "-Q", "1", "-o", &whole, "u.ini"]].concat());
+        let edited = format!("edited-{pebs}.bin");
+        image(&dir, &format!("edit {whole} -o {edited} --ec all=3"), &[]);
+        let file = experiment(&dir, pebs, &nand, "none", job);
+        let lebs = [&whole, &edited].map(|flash| {
+            let ran = json(&dir, &["run", &file, "--from", flash, "--json"]);
+            ran["guest"]["output"].as_str().unwrap().trim().parse::<u32>().unwrap_or_else(|_| panic!("{flash}: {ran}"))
+        });
+        let ours = json(&dir, &["image", "ls", &edited, "--json"])["volumes"][0]["reserved_lebs"].clone();
+        assert_eq!((lebs[1], ours), (lebs[0], lebs[0].into()), "of {pebs} PEBs");
+    }
+}

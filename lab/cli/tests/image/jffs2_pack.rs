@@ -45,6 +45,7 @@ fn the_files_are_those_of_the_tree_and_of_the_image_of_mkfs() {
         ("-p 16KiB --compress none --pad 2MiB", "-l -e 16KiB -m none -p2MiB", 16 << 10),
         ("-b -p 32KiB --compress lzo --cleanmarker-size 16", "-b -e 32KiB -X lzo -x zlib -x rtime -c 16", 32 << 10),
         ("--compress rtime --page-size 16384", "-l -x zlib -s 16384", 64 << 10),
+        ("--compress lzo --page-size 65536 -p 128KiB", "-l -X lzo -x zlib -x rtime -e 128KiB", 128 << 10),
     ] {
         bench.run(&format!("pack tree -o o.jffs2 --jffs2 --force {ours}")).ended(0);
         mkfs(&bench, theirs, "t.jffs2");

@@ -76,7 +76,14 @@ impl UbiPlan {
             return wrong("cuts.known_bad", word(&cuts.known_bad), "a mistake of UBI");
         };
         let mut array = ArrayConfig { rules: flash.array.rules, ..ArrayConfig::plain(flash.array.geometry) };
-        if flash.array.faults.is_some() {
+        if let Some(faults) = &flash.array.faults {
+            let corrected = flash.array.ecc.map_or(0, |ecc| ecc.bits);
+            if faults.nandsim.bitflips > corrected {
+                let expected = format!(
+                    "at most {corrected}, as many as ECC corrects: UBI loses what it cannot read when it attaches"
+                );
+                return wrong("faults.bitflips", faults.nandsim.bitflips, expected);
+            }
             (array.ecc, array.faults) = (flash.array.ecc, flash.array.faults.clone());
         }
         Ok(UbiPlan {

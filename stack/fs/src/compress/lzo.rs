@@ -4,8 +4,8 @@
 //! stood before in chains, takes the match that saves most, and waits a byte where the next one saves more. Decompression
 //! is that of `lzokay`.
 
-/// Longest block: places in it are 16 bits, and one is kept for none.
-const MAX_BLOCK: usize = 0xfffe;
+/// Longest block, the largest page of a processor: places in it are 16 bits, and one is kept for none.
+const MAX_BLOCK: usize = 0x1_0000;
 const HASH_BITS: u32 = 12;
 /// Shortest match that is worth anything.
 const MIN_MATCH: usize = 3;
@@ -165,7 +165,7 @@ impl Lzo {
         best
     }
 
-    /// Compresses `block`, at most 65,534 bytes, into `out`. Returns the length; `None` if it does not fit.
+    /// Compresses `block`, at most 64 KiB, into `out`. Returns the length; `None` if it does not fit.
     pub fn compress(&mut self, block: &[u8], out: &mut [u8]) -> Option<usize> {
         assert!(block.len() <= MAX_BLOCK, "a block of {} bytes", block.len());
         self.head.fill(0);
@@ -243,7 +243,8 @@ mod tests {
         let mut lzo = Lzo::new();
         for round in 0..3000 {
             // Copies of what came before at all distances, and literals between them in runs of all lengths.
-            let target = [noise(300), noise(5000), noise(60_000)][round % 3] as usize;
+            let below = [300, 5000, MAX_BLOCK as u32 + 1][round % 3];
+            let target = if round % 99 == 2 { MAX_BLOCK } else { noise(below) as usize };
             let mut block: Vec<u8> = Vec::new();
             while block.len() < target {
                 let letters = [2, 20, 256][noise(3) as usize];

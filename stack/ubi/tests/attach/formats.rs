@@ -350,6 +350,7 @@ fn the_defaults_are_the_kernels() {
             beb_per_1024: 20,
             chip_pebs: None,
             fastmap: true,
+            fastmap_room: false,
             fastmap_reserve_pools: false,
             policy,
             image_seq: 1,
