@@ -69,6 +69,13 @@ impl Image {
         if let Some(name) = autoresized(scan.vtbl().records.values()) {
             eprintln!("note: volume {name:?} takes all available LEBs (autoresize), as when Linux attaches the flash");
         }
+        if let Some(bad) = &known.bad_blocks
+            && let Some((&(volume, lnum), leb)) = scan.lebs().iter().find(|(_, leb)| bad.contains(leb.peb.0))
+        {
+            let what = format!("PEB {} holds LEB {lnum} of volume {volume} in the image", leb.peb);
+            let help = "a bad PEB has no data: leave it out, or lay the image out around it with `nandlab image pack`";
+            return Err(CliError::input(Path::new("--bad-blocks"), what, help));
+        }
         let has_fastmap = scan.fastmap().is_some_and(|fastmap| fastmap.is_valid());
         drop(scan);
         let page_bytes = found.min_io_bytes;

@@ -70,6 +70,11 @@ fn an_edit_repeats_to_the_byte_and_knows_oob_nor_and_short_images() {
     bench.run("pack -p 16KiB -m 512 -Q 1 -o short.ubi u.ini").ended(0);
     bench.run("edit short.ubi -o o.bin --remove boot --force").refused("give the PEBs of the flash with --pebs N");
     bench.run("edit short.ubi -o no.bin --pebs 64 --fastmap").refused("the flash has too few PEBs for a fastmap");
+    // The first two PEBs have the volume table, the next ones the LEBs of the volumes.
+    for (bad, held) in [("0", "LEB 0 of volume 2147479551"), ("40,3", "LEB 1 of volume 0")] {
+        let said = format!("holds {held} in the image");
+        bench.run(&format!("edit f.bin -o no.bin --ec all=7 --bad-blocks {bad}")).refused(&said);
+    }
     assert!(!bench.dir.join("no.bin").exists());
     bench.run("edit short.ubi -o o.bin --remove boot --pebs 64 --bad-blocks 30 --force").ended(0);
     assert_eq!(bench.get("o.bin").len(), 64 << 14);
