@@ -212,9 +212,9 @@ fn clean_and_cut(dir: &Path, name: &str, shape: Shape, seed: u32, cuts: impl Ite
     let whole = flash(dir, &format!("{name}-clean"), shape, &mut volume);
     assert!(linux_goes_on(dir, &format!("{name}-clean"), shape, &whole) > 100);
     let mut flashes = 1;
-    for (part, parts) in cuts {
+    for (number, (part, parts)) in cuts.enumerate() {
         let (mut volume, _) = stress(shape, seed, 500, Some((units * part / parts).max(1)));
-        let cut = format!("{name}-cut{part}");
+        let cut = format!("{name}-cut{number}-{part}");
         let whole = flash(dir, &cut, shape, &mut volume);
         assert!(linux_goes_on(dir, &cut, shape, &whole) > 0);
         flashes += 1;
