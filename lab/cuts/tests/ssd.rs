@@ -262,7 +262,7 @@ fn every_promise_survives_whatever_trimmed_sectors_read_as() {
         }
     }
     let refused = resolve("[ssd.front]\ntrimmed_reads = 'deterministic'").unwrap_err();
-    assert!(refused.starts_with("key `ssd.front.trimmed_reads`: found `\"deterministic\"`"), "{refused}");
+    assert!(refused.starts_with("key `ssd.front.trimmed_reads`: found `deterministic`"), "{refused}");
 }
 
 /// A failed program or erase costs a block, and a cut while its data are moved costs nothing.

@@ -210,6 +210,12 @@ fn what_does_not_go_with_jffs2_is_refused_with_its_key() {
         assert_eq!(refused(&ON_UBI.replace("lebs = 24\n", more)), key, "{more}");
     }
     assert_eq!(refused(&ON_UBI.replace("on = 'ubi'", "on = 'flash'").replace("lebs = 24\n", "")), "ubi");
+    let nor =
+        "medium = 'nor'\npebs = 64\npeb_bytes = 65536\npage_bytes = 2\nsubpage_bytes = 2\n[ubi]\nfastmap = false\n";
+    assert_eq!(
+        refused(&format!("title = 't'\n[nand]\n{nor}[fs]\nkind = 'jffs2'\n[fs.jffs2]\non = 'ubi'\n[logger]\n")),
+        "nand.page_bytes"
+    );
     let ubifs = "title = 't'\n[nand]\npebs = 9\n[fs]\n[logger]\n";
     assert_eq!(refused(ubifs), "nand.pebs");
     assert_eq!(

@@ -160,7 +160,7 @@ impl<F: Flash> Ubi<F> {
         info: AttachInfo,
     ) -> Result<Ubi<F>, (F, AttachError)> {
         let pool_max = if config.fastmap { user_pool_max(layout.pebs) } else { 0 };
-        let fastmap_blocks = if config.fastmap { blocks_of_fastmap(&layout) } else { 0 };
+        let fastmap_blocks = if config.fastmap { media::fastmap_blocks(layout.pebs, layout.leb_bytes) } else { 0 };
         let slots = media::vtbl_slots(layout.leb_bytes) as usize;
         let mut ubi = Ubi {
             wear: Wear::new(layout.pebs, pool_max, pool_max / 2),
@@ -314,7 +314,7 @@ impl<F: Flash> Ubi<F> {
         }
         let mut left = usable - need;
         if self.config.fastmap_room && !self.config.fastmap {
-            self.fastmap_room = left.min(2 * blocks_of_fastmap(&self.layout));
+            self.fastmap_room = left.min(2 * media::fastmap_blocks(self.layout.pebs, self.layout.leb_bytes));
             left -= self.fastmap_room;
         }
         let bad = self.layout.pebs - self.good_pebs;
@@ -559,12 +559,6 @@ impl<F: Flash> Ubi<F> {
         });
         self.flash.program(cx, peb, 0, payload)
     }
-}
-
-/// PEBs of one fastmap; 0 if the flash is too large for any.
-fn blocks_of_fastmap(layout: &Layout) -> u32 {
-    let blocks = media::fastmap_bytes(layout.pebs, layout.leb_bytes) / u64::from(layout.leb_bytes);
-    if blocks > media::FM_MAX_BLOCKS as u64 { 0 } else { blocks as u32 }
 }
 
 /// Reads the state of the flash by fastmap or by scan.

@@ -11,7 +11,7 @@ mod vtbl;
 
 pub use fastmap::{
     FM_DATA_VOLUME_ID, FM_MAX_BLOCKS, FM_MAX_POOL, FM_MAX_START, FM_MIN_POOL, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool,
-    FmSb, FmVolHdr, UNMAPPED, fastmap_bytes,
+    FmSb, FmVolHdr, UNMAPPED, fastmap_blocks, fastmap_bytes,
 };
 pub use vtbl::{
     LAYOUT_COMPAT, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MAX_VOLUMES, VolType, VtblRecord, needed_pebs, vtbl_slots,

@@ -76,8 +76,8 @@ impl SsdPlan {
         }
         let front = &drive.config.front;
         if front.trimmed_reads == TrimmedReads::Deterministic {
-            let expected = "\"zeroes\" or \"undefined\": the drive does not keep over a loss of power what was trimmed";
-            return wrong("ssd.front.trimmed_reads", "\"deterministic\"", expected);
+            let expected = "`zeroes` or `undefined`: the drive does not keep over a loss of power what was trimmed";
+            return wrong("ssd.front.trimmed_reads", "deterministic", expected);
         }
         let mut load = Load {
             requests: cuts.operations,

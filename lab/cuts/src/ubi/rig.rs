@@ -544,10 +544,10 @@ fn contents_are(
                 continue;
             }
             let legal = legal_before(leb, vol_id, lnum, op);
-            buffer.clear();
-            buffer.resize(ubi.layout().leb_bytes as usize, 0xff);
+            buffer.resize(ubi.layout().leb_bytes as usize, 0);
             let begin = u64::from(lnum) * u64::from(ubi.layout().leb_bytes);
             let end = readable_bytes.saturating_sub(begin).min(buffer.len() as u64) as usize;
+            buffer[end..].fill(0xff);
             let (mapped, unreadable) = match read(ubi, cx, VolId(vol_id), Lnum(lnum), &mut buffer[..end]) {
                 Ok(read) => read,
                 Err(error) => {

@@ -124,7 +124,7 @@ impl Jffs<Options> {
             let expected = "a flash below 4 GiB, which is all that JFFS2 counts";
             return wrong("nand.pebs", grouped(geometry.pebs.into()), expected);
         }
-        if geometry.medium == Medium::Nor && lebs.is_none() && geometry.page_bytes != 1 {
+        if geometry.medium == Medium::Nor && geometry.page_bytes != 1 {
             return wrong("nand.page_bytes", geometry.page_bytes, "1: JFFS2 programs single bytes of a NOR");
         }
         let smallest = match geometry.medium {

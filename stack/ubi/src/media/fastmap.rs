@@ -29,6 +29,12 @@ pub const fn fastmap_bytes(pebs: u32, leb_bytes: u32) -> u64 {
     (records as u64).div_ceil(leb_bytes as u64) * leb_bytes as u64
 }
 
+/// PEBs of one fastmap; 0 if the flash is too large for any.
+pub const fn fastmap_blocks(pebs: u32, leb_bytes: u32) -> u32 {
+    let blocks = fastmap_bytes(pebs, leb_bytes) / leb_bytes as u64;
+    if blocks > FM_MAX_BLOCKS as u64 { 0 } else { blocks as u32 }
+}
+
 /// Super block: the fastmap's PEBs and its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FmSb {

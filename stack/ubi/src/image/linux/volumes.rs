@@ -4,9 +4,7 @@ use sim::{Lnum, Peb, VolId};
 
 use super::headers::Found;
 use super::{Device, LinuxVolume, Stop};
-use crate::media::{
-    EcHdr, FM_MAX_BLOCKS, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MediaError, VolType, VtblRecord, fastmap_bytes, vtbl_slots,
-};
+use crate::media::{EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MediaError, VolType, VtblRecord, fastmap_blocks, vtbl_slots};
 
 /// Builds the volumes. Errors: what makes Linux refuse the device.
 pub(super) fn attach(device: &Device<'_>, found: &Found, by_fastmap: bool) -> Result<Vec<LinuxVolume>, Stop> {
@@ -37,10 +35,7 @@ pub(super) fn attach(device: &Device<'_>, found: &Found, by_fastmap: bool) -> Re
         reserved += u64::from(record.reserved_pebs);
         volumes.push(volume(device, found, id, record));
     }
-    let fastmap = 2
-        * (fastmap_bytes(device.pebs(), device.dump.geometry().leb_bytes())
-            / u64::from(device.dump.geometry().leb_bytes()));
-    let fastmap = if fastmap > 2 * FM_MAX_BLOCKS as u64 { 0 } else { fastmap };
+    let fastmap = 2 * u64::from(fastmap_blocks(device.pebs(), device.dump.geometry().leb_bytes()));
     // One for wear levelling and one for atomic changes.
     let (need, have) = (reserved + fastmap + 2, u64::from(good.saturating_sub(found.corrupt)));
     if need > have && !device.is_new {
