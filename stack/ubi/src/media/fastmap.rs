@@ -30,9 +30,9 @@ pub const fn fastmap_bytes(pebs: u32, leb_bytes: u32) -> u64 {
 }
 
 /// PEBs of one fastmap; 0 if the flash is too large for any.
-pub const fn fastmap_blocks(pebs: u32, leb_bytes: u32) -> u32 {
-    let blocks = fastmap_bytes(pebs, leb_bytes) / leb_bytes as u64;
-    if blocks > FM_MAX_BLOCKS as u64 { 0 } else { blocks as u32 }
+pub fn fastmap_blocks(pebs: u32, leb_bytes: u32) -> u32 {
+    let blocks = fastmap_bytes(pebs, leb_bytes) / u64::from(leb_bytes);
+    u32::try_from(blocks).ok().filter(|&blocks| blocks as usize <= FM_MAX_BLOCKS).unwrap_or(0)
 }
 
 /// Super block: the fastmap's PEBs and its checksum.
