@@ -23,6 +23,9 @@
 //! - **Read-ahead** with the windows of Linux, where a file is read in sequence. UBIFS has none.
 //! - **Budgets.** The inner file system learns whether a page that is written to was cached: UBIFS keeps space for an index node
 //!   of one that was not, and of a hole ([`PageState`](sim::seam::PageState)).
+//! - **Space.** A call for which the inner file system has no space waits while the flusher writes at least 16 pages, of inodes that write up to
+//!   `chunk_bytes` each, if that file system says that their promises are in the way, as UBIFS does
+//!   ([`wants_write_back`](sim::seam::FileSystem::wants_write_back)).
 //! - **Failures.** A page whose write-back failed counts as clean: the next `fsync` of the inode and the next `sync` return
 //!   the error, once each. The inner file system learns of a write by
 //!   [`hold_back`](sim::seam::FileSystem::hold_back) when it is made, and may refuse it there: one that promises space

@@ -7,6 +7,9 @@ use super::inodes::{Entry, List};
 use super::pages::{Owner, PAGE};
 use super::{Counters, PageCache};
 
+/// Pages that are written at least where the file system below wants space. Source: Linux 6.12 `fs/ubifs/budget.c` (`NR_TO_WRITE`).
+const FOR_SPACE: u64 = 16;
+
 /// After this time of writing the flusher looks again whether it is to go on.
 const SLICE: Ns = Ns(100_000_000);
 
@@ -28,11 +31,13 @@ pub enum WriteBack {
     Eviction,
     /// A file was cut in the middle of them.
     Truncate,
+    /// The file system below had no space left for something else, but promised more to them than they take.
+    Space,
 }
 
 impl WriteBack {
     /// Every reason.
-    pub const ALL: [WriteBack; 7] = [
+    pub const ALL: [WriteBack; 8] = [
         WriteBack::Background,
         WriteBack::Periodic,
         WriteBack::Fsync,
@@ -40,6 +45,7 @@ impl WriteBack {
         WriteBack::Limit,
         WriteBack::Eviction,
         WriteBack::Truncate,
+        WriteBack::Space,
     ];
 
     /// Name in results.
@@ -52,6 +58,7 @@ impl WriteBack {
             WriteBack::Limit => "limit",
             WriteBack::Eviction => "eviction",
             WriteBack::Truncate => "truncate",
+            WriteBack::Space => "space",
         }
     }
 }
@@ -272,6 +279,44 @@ impl<F: FileSystem> PageCache<F> {
             last = next - 1;
         }
         self.inodes.at_mut(slot).cursor = last;
+        Ok(())
+    }
+
+    /// Runs a call of the inner file system. Where that lacks space, and wants pages to be written first, it is run again after that.
+    pub(super) fn with_space<T>(
+        &mut self,
+        cx: &mut Cx,
+        mut call: impl FnMut(&mut F, &mut Cx) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        loop {
+            match call(&mut self.inner, cx) {
+                Err(FsError::NoSpace) if self.dirty > 0 && self.inner.wants_write_back() => self.write_for_space(cx)?,
+                done => return done,
+            }
+        }
+    }
+
+    /// Writes whole inodes, each up to its share, until 16 pages are written: those first whose turn has come.
+    pub(super) fn write_for_space(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+        let before = self.dirty;
+        while before - self.dirty < FOR_SPACE {
+            if self.inodes.first(List::Io).is_none() {
+                self.inodes.refill(None);
+            }
+            let Some(entry) = self.inodes.first(List::Io) else { break };
+            let (mut next, mut left) = (0, self.limits.chunk);
+            while let Some((first, pages)) =
+                self.inodes.at(entry.slot).table.dirty_run(next, self.limits.run.min(left)).filter(|_| left > 0)
+            {
+                self.write_run(cx, entry.slot, first, pages, WriteBack::Space)?;
+                (next, left) = (first + pages, left - pages);
+            }
+            if self.inodes.at(entry.slot).table.dirty() == 0 {
+                self.inodes.unqueue(entry.slot);
+            } else {
+                self.inodes.queue(entry.slot, List::MoreIo, entry.since);
+            }
+        }
         Ok(())
     }
 

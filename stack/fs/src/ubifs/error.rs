@@ -76,6 +76,9 @@ pub enum UbifsError {
     /// There is no space for the change.
     #[error("no space left")]
     NoSpace,
+    /// There may be space for the change once a cache above has written pages back.
+    #[error("no space left before pages are written back")]
+    WriteBackFirst,
     /// The file system became read-only.
     #[error("read-only: {why}")]
     ReadOnly {

@@ -21,7 +21,7 @@ impl From<UbifsError> for FsError {
         let what = text.split_once(": ").map_or(text.clone(), |(_, what)| what.to_owned());
         match error {
             UbifsError::Leb(error) => FsError::Medium(error),
-            UbifsError::NoSpace => FsError::NoSpace,
+            UbifsError::NoSpace | UbifsError::WriteBackFirst => FsError::NoSpace,
             UbifsError::ReadOnly { why } => FsError::ReadOnly { why },
             UbifsError::NoInode { ino } => FsError::Stale { ino: Ino(ino.into()) },
             UbifsError::Node { lnum, offset, .. }

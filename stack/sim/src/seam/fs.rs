@@ -489,6 +489,12 @@ pub trait FileSystem {
     /// be gone already.
     fn let_go(&mut self, _ino: Ino, _are_new: &[bool]) {}
 
+    /// Whether the last call failed with `NoSpace` only because pages that were kept have more space promised than they will take: a
+    /// cache that writes some of them back makes the call again.
+    fn wants_write_back(&self) -> bool {
+        false
+    }
+
     /// Nobody will read the contents of this file soon, as `POSIX_FADV_DONTNEED` says of a whole file: a cache drops the pages that
     /// are clean.
     fn drop_clean(&mut self, _ino: Ino) {}

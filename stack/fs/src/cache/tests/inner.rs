@@ -28,6 +28,10 @@ pub struct Inner {
     pub promised: u64,
     /// Of these, such as are new: of those of which the cache had nothing all, of the others a third.
     pub new: u64,
+    /// With so many promised, each call that takes space wants some to be written first.
+    pub most_promised: u64,
+    /// Whether the last such call did.
+    pub wants: bool,
     /// Whether the page was new when it was promised last.
     pub was_new: BTreeMap<(Ino, u64), bool>,
 }
@@ -44,9 +48,16 @@ impl Inner {
             fsyncs: Vec::new(),
             syncs: 0,
             promised: 0,
+            most_promised: u64::MAX,
+            wants: false,
             new: 0,
             was_new: BTreeMap::new(),
         }
+    }
+
+    fn takes_space(&mut self) -> Result<(), FsError> {
+        self.wants = self.promised >= self.most_promised;
+        if self.wants { Err(FsError::NoSpace) } else { Ok(()) }
     }
 
     fn note(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32) -> Result<u32, FsError> {
@@ -75,12 +86,15 @@ impl FileSystem for Inner {
         self.model.getattr(cx, ino)
     }
     fn setattr(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> Result<Attr, FsError> {
+        self.takes_space()?;
         self.model.setattr(cx, ino, change)
     }
     fn create(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError> {
+        self.takes_space()?;
         self.model.create(cx, dir, name, new)
     }
     fn mkdir(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError> {
+        self.takes_space()?;
         self.model.mkdir(cx, dir, name, new)
     }
     fn mknod(
@@ -92,24 +106,30 @@ impl FileSystem for Inner {
         file_type: FileType,
         device: DeviceNumber,
     ) -> Result<Attr, FsError> {
+        self.takes_space()?;
         self.model.mknod(cx, dir, name, new, file_type, device)
     }
     fn symlink(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], target: &[u8], new: NewInode) -> Result<Attr, FsError> {
+        self.takes_space()?;
         self.model.symlink(cx, dir, name, target, new)
     }
     fn readlink(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<u8>, FsError> {
         self.model.readlink(cx, ino)
     }
     fn link(&mut self, cx: &mut Cx, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr, FsError> {
+        self.takes_space()?;
         self.model.link(cx, ino, dir, name)
     }
     fn unlink(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<(), FsError> {
+        self.takes_space()?;
         self.model.unlink(cx, dir, name)
     }
     fn rmdir(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<(), FsError> {
+        self.takes_space()?;
         self.model.rmdir(cx, dir, name)
     }
     fn rename(&mut self, cx: &mut Cx, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<(), FsError> {
+        self.takes_space()?;
         self.model.rename(cx, from, to, flags)
     }
     fn read(&mut self, cx: &mut Cx, ino: Ino, offset: u64, into: ReadInto<'_>) -> Result<u32, FsError> {
@@ -129,6 +149,7 @@ impl FileSystem for Inner {
     }
     fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, page: PageState) -> Result<Held, FsError> {
         assert!(offset % PAGE + u64::from(length) <= PAGE, "a write is kept in more than one page");
+        self.takes_space()?;
         let held = self.model.hold_back(cx, ino, offset, length, page)?;
         let is_new = held.is_new || (offset / PAGE).is_multiple_of(3);
         if page != PageState::Dirty {
@@ -160,6 +181,9 @@ impl FileSystem for Inner {
         self.promised -= pages;
         self.model.write_back(cx, ino, offset, data.part(0, length), are_new)
     }
+    fn wants_write_back(&self) -> bool {
+        self.wants
+    }
     fn let_go(&mut self, _ino: Ino, are_new: &[bool]) {
         self.promised -= are_new.len() as u64;
         self.new -= are_new.iter().filter(|&&is_new| is_new).count() as u64;
@@ -182,12 +206,14 @@ impl FileSystem for Inner {
         self.model.getxattr(cx, ino, name)
     }
     fn setxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<(), FsError> {
+        self.takes_space()?;
         self.model.setxattr(cx, ino, name, value, how)
     }
     fn listxattr(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<Vec<u8>>, FsError> {
         self.model.listxattr(cx, ino)
     }
     fn removexattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<(), FsError> {
+        self.takes_space()?;
         self.model.removexattr(cx, ino, name)
     }
     fn readdir(

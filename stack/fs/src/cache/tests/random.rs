@@ -188,7 +188,9 @@ fn configs() -> [Config; 4] {
 fn run(seed: u64, config: Config, keeps_bytes: bool, operations: u32) -> Counters {
     let mut draw = Draw { rng: Seed(seed).stream("fs/cache/random"), opened: Vec::new() };
     let mut model = Inner::new(keeps_bytes);
-    let mut cache = PageCache::new(Inner::new(keeps_bytes), config);
+    // Where nothing else writes pages back the file system wants it.
+    let most_promised = if config == Config::linux(1 << 30) { 12 } else { u64::MAX };
+    let mut cache = PageCache::new(Inner { most_promised, ..Inner::new(keeps_bytes) }, config);
     let (mut cx, mut flusher) = (Cx::new(), Cx::new());
     let mut successes = 0;
     for step in 0..operations {

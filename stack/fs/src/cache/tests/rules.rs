@@ -1,7 +1,7 @@
 //! When what is written. Expected times and counts follow from the rules of the module by arithmetic.
 
 use sim::Ns;
-use sim::seam::FileSystem;
+use sim::seam::{FileSystem, FsError, NewInode};
 
 use super::{Config, Inner, PAGE, ROOMY, World, ms, seconds};
 use crate::cache::{Limits, WriteBack};
@@ -226,6 +226,49 @@ fn fsync_writes_runs_in_the_order_of_offsets() {
     assert_eq!(world.fs.counters().written[WriteBack::Fsync], 5);
     assert_eq!(world.fs.counters().calls, 4);
     assert_eq!((world.fs.inner().fsyncs.as_slice(), world.fs.dirty_bytes()), ([(file, false)].as_slice(), PAGE));
+}
+
+/// Linux 6.12 `shrink_liability`, `writeback_sb_inodes`: 16 pages, of inodes that write up to their share each, in the order in which
+/// they became dirty.
+#[test]
+fn a_call_without_space_waits_until_16_pages_of_whole_inodes_are_written() {
+    let mut world = World::over(Inner { most_promised: 30, ..slow(ms(1)) }, ROOMY);
+    let files = ["a", "b", "c"].map(|name| world.create(name));
+    for file in files {
+        world.write_pages(file, 0, 10);
+    }
+    assert_eq!(world.written(), []);
+    world.create("d");
+    assert_eq!(world.written(), [(ms(10), files[0], 0, 10), (ms(20), files[1], 0, 10)]);
+    assert_eq!((world.fs.counters().written[WriteBack::Space], world.fs.inner().promised), (20, 10));
+    // A page that was dirty when its space was wanted is clean when it is written to, and promised anew.
+    world.write_pages(files[2], 10, 20);
+    world.write_pages(files[2], 5, 1);
+    assert_eq!(world.written(), [(ms(50), files[2], 0, 30)]);
+    assert_eq!((world.fs.dirty_bytes(), world.fs.inner().promised), (PAGE, 1));
+}
+
+/// An inode has its share, and comes again after the others.
+#[test]
+fn what_is_written_for_space_goes_by_shares() {
+    let config = Config { chunk_bytes: 8 * PAGE as u32, run_bytes: 5 * PAGE as u32, ..ROOMY };
+    let mut world = World::over(Inner { most_promised: 24, ..Inner::new(true) }, config);
+    let files = ["a", "b"].map(|name| world.create(name));
+    world.write_pages(files[0], 0, 20);
+    world.write_pages(files[1], 0, 4);
+    world.create("c");
+    let pages: Vec<_> = world.written().into_iter().map(|(_, file, first, pages)| (file, first, pages)).collect();
+    let [a, b] = files;
+    assert_eq!(pages, [(a, 0, 5), (a, 5, 3), (b, 0, 4), (a, 8, 5), (a, 13, 3)]);
+}
+
+/// Who lacks space for another reason has it said at once.
+#[test]
+fn a_call_without_space_writes_nothing_unless_that_is_wanted() {
+    let mut world = World::over(Inner { most_promised: 0, ..Inner::new(true) }, ROOMY);
+    let root = world.fs.root();
+    let mut make = || world.fs.create(&mut world.cx, root, b"a", NewInode::of_root(0o644));
+    assert_eq!(make(), Err(FsError::NoSpace), "nothing is dirty");
 }
 
 #[test]

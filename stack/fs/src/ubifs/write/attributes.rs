@@ -83,7 +83,10 @@ impl<V: LebVolume> Ubifs<V> {
                 // Each node of a host without a link deletes it in a replay, with all that it has then: a value that came
                 // before it would be left.
                 self.remove_xattr(cx, ino, name)?;
-                self.change(|fs| fs.create_xattr(cx, host, name, value))
+                self.change(|fs| {
+                    fs.budget.is_under_way();
+                    fs.create_xattr(cx, host, name, value)
+                })
             }
             (_, Some(old)) => self.change(|fs| fs.change_xattr(cx, host, old, value)),
             (_, None) => {

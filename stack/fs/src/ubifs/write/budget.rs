@@ -14,7 +14,7 @@ use crate::ubifs::nodes::HEADS;
 /// How often space is made before an operation fails.
 const MOST_TRIES: u32 = 3;
 /// LEBs that the index has at least.
-pub(super) const MIN_INDEX_LEBS: i64 = 6;
+pub(super) const MIN_INDEX_LEBS: i64 = 2;
 /// Bytes promised for a page, an inode without inline data, and an entry.
 const PAGE: i64 = DataNode::HEADER_BYTES as i64 + BLOCK_BYTES as i64;
 const INODE: i64 = InodeNode::BYTES as i64;
@@ -35,6 +35,55 @@ pub(super) struct Budget {
     pub min_index_lebs: i32,
     /// The last attempt failed, and nothing was released since.
     is_full: bool,
+    /// Pages of a cache above that have space promised.
+    pages: usize,
+    /// Whether the operation that runs has changed nothing yet, so that it can be made again.
+    is_fresh: bool,
+    /// Whether it failed so that the cache above writes pages back.
+    wants_write_back: bool,
+    /// Pages that had space promised then.
+    asked: Option<usize>,
+}
+
+impl Budget {
+    /// An operation begins.
+    pub fn begin(&mut self) {
+        (self.is_fresh, self.wants_write_back) = (true, false);
+    }
+
+    /// The operation that runs cannot be made again.
+    pub fn is_under_way(&mut self) {
+        self.is_fresh = false;
+    }
+
+    /// Pages of a cache above that have space promised.
+    #[cfg(test)]
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// A cache above keeps a page, for which space is promised.
+    pub fn keeps_page(&mut self) {
+        self.pages += 1;
+    }
+
+    /// Promises for pages of the cache above are used up.
+    pub fn loses_pages(&mut self, pages: usize) {
+        debug_assert!(pages <= self.pages);
+        self.pages -= pages;
+    }
+
+    /// Whether the cache above was asked to write pages back, and may find that the operation fits then.
+    pub fn wants_write_back(&self) -> bool {
+        self.wants_write_back
+    }
+
+    /// Whether the cache above is to write pages back before anything else makes space: as long as that leaves fewer of them.
+    fn asks(&mut self, is_fresh: bool) -> bool {
+        self.wants_write_back = is_fresh && self.pages > 0 && self.asked.is_none_or(|asked| self.pages < asked);
+        self.asked = self.wants_write_back.then_some(self.pages);
+        self.wants_write_back
+    }
 }
 
 /// What an operation needs.
@@ -107,13 +156,15 @@ impl<V: LebVolume> Ubifs<V> {
     }
 
     /// Promises space. What is promised is to be released.
-    /// Errors: there is none; the medium's.
+    /// Errors: there is none; pages of a cache above are to be written back first, and nothing has changed; the medium's.
     pub(super) fn reserve_budget(&mut self, cx: &mut Cx, request: &Request) -> Result<()> {
         let (index, new, changed) = request.growth(self.max_index_node().into());
         if new == 0 && changed == 0 {
             return Ok(());
         }
+        let is_fresh = std::mem::take(&mut self.budget.is_fresh);
         if self.budget.is_full {
+            self.budget.asked = None;
             return Err(UbifsError::NoSpace);
         }
         let mut was_full = false;
@@ -122,11 +173,15 @@ impl<V: LebVolume> Ubifs<V> {
             self.budget.data_growth += new;
             self.budget.change_growth += changed;
             if self.fits() {
+                self.budget.asked = None;
                 return Ok(());
             }
             self.budget.index_growth -= index;
             self.budget.data_growth -= new;
             self.budget.change_growth -= changed;
+            if self.budget.asks(is_fresh) {
+                return Err(UbifsError::WriteBackFirst);
+            }
             if self.make_space(cx)? {
                 continue;
             }
@@ -171,7 +226,8 @@ impl<V: LebVolume> Ubifs<V> {
         self.budget.min_index_lebs = self.calc_min_index_lebs();
     }
 
-    /// Tries to make space: writes dirty inodes, whose promises are greater than what they take; collects garbage; commits.
+    /// Tries to make space, when no page of a cache above is left to be written: writes dirty inodes, whose promises are greater than
+    /// what they take; collects garbage; commits.
     /// Returns whether it is worth another try.
     fn make_space(&mut self, cx: &mut Cx) -> Result<bool> {
         for _ in 0..=MOST_TRIES {

@@ -155,6 +155,9 @@ impl<V: LebVolume> Ubifs<V> {
             if offset + length > inode.size {
                 (inode.size, inode.size_is_dirty) = (offset + length, true);
             }
+            if page != PageState::Dirty {
+                fs.budget.keeps_page();
+            }
             Ok(Held { length: length as u32, is_new })
         })
     }
@@ -172,6 +175,7 @@ impl<V: LebVolume> Ubifs<V> {
         data: Payload<'_>,
         are_new: &[bool],
     ) -> FsResult<u32> {
+        self.budget.loses_pages(are_new.len());
         self.promised.clear();
         self.promised.extend(are_new.iter().copied().map(page_request));
         let done = self.get_file(cx, ino).and_then(|slot| self.change(|fs| fs.write_blocks(cx, slot, offset, data)));
@@ -183,6 +187,7 @@ impl<V: LebVolume> Ubifs<V> {
 
     /// Pages whose space was promised will not be written.
     pub(super) fn drop_promises(&mut self, are_new: &[bool]) {
+        self.budget.loses_pages(are_new.len());
         are_new.iter().for_each(|&is_new| self.release_budget(&page_request(is_new)));
     }
 

@@ -273,9 +273,10 @@ impl<V: LebVolume> Ubifs<V> {
     /// no longer agree with itself.
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> std::result::Result<T, FsError> {
         self.is_whole()?;
+        self.budget.begin();
         match change(self) {
             Ok(done) => Ok(done),
-            Err(UbifsError::NoSpace) => Err(FsError::NoSpace),
+            Err(error @ (UbifsError::NoSpace | UbifsError::WriteBackFirst)) => Err(error.into()),
             Err(error) => {
                 self.broken = Some("an earlier write failed");
                 Err(error.into())

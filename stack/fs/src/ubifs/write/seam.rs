@@ -176,6 +176,10 @@ impl<V: LebVolume> FileSystem for Ubifs<V> {
         self.drop_promises(are_new);
     }
 
+    fn wants_write_back(&self) -> bool {
+        self.budget.wants_write_back()
+    }
+
     fn getxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {
         self.xattr(cx, ino, name)
     }
