@@ -128,6 +128,33 @@ fn whatever_power_is_lost_under_says_so() {
     }
 }
 
+/// Linux sets the update marker before it unmaps a LEB (`ubi_start_update`), so that nobody takes half of the old contents for whole.
+#[test]
+fn an_update_that_loses_power_has_set_the_marker_or_lost_nothing() {
+    for config in grid() {
+        let whole = attach(base(&config, 80), &config, u64::MAX).ok().unwrap();
+        let (mut kept, mut marked) = (0, 0);
+        for ops in 0.. {
+            let mut ubi = whole.clone();
+            ubi.flash_mut().ops_left = ops;
+            if ubi.begin_update(&mut Cx::new(), VolId(0), 2000).is_ok() && ubi.flush(&mut Cx::new()).is_ok() {
+                break;
+            }
+            let mut rig = Rig::attach(ubi.detach(&mut Cx::new()).0.restore(), &config);
+            if rig.info(VolId(0)).record.upd_marker {
+                marked += 1;
+                continue;
+            }
+            kept += 1;
+            for lnum in 0..7 {
+                let found = rig.read(VolId(0), lnum, 0, 512);
+                assert_eq!(found.unwrap(), pattern(lnum, 512), "after {ops} operations, {config:?}");
+            }
+        }
+        assert!(kept > 0 && marked > 5, "{kept}, {marked}, {config:?}");
+    }
+}
+
 /// Attach repairs a copy of the volume table, grows a volume, erases old fastmaps and formats: each is cut everywhere.
 #[test]
 fn an_attach_under_which_power_is_lost_says_so_and_the_next_one_does_its_work() {

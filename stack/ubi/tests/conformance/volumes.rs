@@ -280,6 +280,23 @@ fn an_autoresize_volume_takes_what_is_left_at_its_first_attach_only() {
     }
 }
 
+/// Linux's `autoresize`: where no PEB is available the flag is cleared on flash all the same.
+#[test]
+fn an_autoresize_volume_that_finds_nothing_left_grows_at_no_later_attach_either() {
+    for config in grid() {
+        let mut rig = Rig::blank(small_lebs(PEBS), &config);
+        let vol_id = rig.create(&dynamic("grows", 3)).unwrap();
+        let rest = rig.ubi().available_pebs();
+        rig.create(&dynamic("rest", rest)).unwrap();
+        let mut flash = rig.detach();
+        crate::media::edit_record(&mut flash, vol_id, |record| record.flags |= VtblRecord::AUTORESIZE);
+        let rig = Rig::attach(flash, &config);
+        assert_eq!((rig.info(vol_id).record.reserved_pebs, rig.ubi().available_pebs()), (3, 0));
+        let mut flash = rig.detach();
+        crate::media::edit_record(&mut flash, vol_id, |record| assert_eq!(record.flags, 0, "{config:?}"));
+    }
+}
+
 #[test]
 fn the_smallest_legal_device_works_and_one_peb_less_is_refused() {
     for config in grid() {
