@@ -483,3 +483,19 @@ fn a_torn_upper_page_takes_the_lower_one_with_it_until_the_block_is_erased() {
         array.check();
     }
 }
+
+/// Pages 4 and 5 are paired with pages 0 and 1. Page 4 was programmed whole when power was lost in page 5.
+#[test]
+fn a_program_of_two_pages_loses_the_pair_of_the_one_that_is_torn() {
+    let cx = &mut Cx::new();
+    let mut array = Array::new(ArrayConfig::plain(NAND), Bytes::new());
+    for page in 0..4 {
+        array.program(cx, Peb(0), page * 512, Payload::Bytes(&[page as u8; 512])).unwrap();
+    }
+    let tear = Tear::Prefix(PrefixBytes::Exactly(600));
+    array.set_power_cut(Some(PowerCut::at_op(4, tear).seeded(Seed(7)).paired(Pairing::Mlc).seen_by_ecc()));
+    assert_eq!(array.program(cx, Peb(0), 4 * 512, Payload::Bytes(&[9; 1024])), LOST);
+    array.power_on();
+    let whole: Vec<_> = (0..4).filter(|page| array.read(cx, Peb(0), page * 512, &mut [0; 512]).is_ok()).collect();
+    assert_eq!(whole, [0, 2, 3]);
+}

@@ -116,6 +116,25 @@ fn one_page_read_in_1024_flips_bits_and_ecc_mends_them() {
     assert_eq!(read(&mut array, 1, 0, 8), [0xff; 8]);
 }
 
+/// Linux's `mtd_read` returns the most bits that were corrected in a codeword, and -EUCLEAN from the threshold on, wherever that
+/// codeword lies in the page.
+#[test]
+fn the_worst_codeword_of_a_page_decides_on_scrubbing() {
+    let pages_of_four = Geometry { peb_bytes: 16_384, page_bytes: 2_048, subpage_bytes: 512, ..NAND };
+    let plan =
+        FaultPlan { nandsim: NandsimFaults { bitflips: 9, ..NandsimFaults::default() }, ..FaultPlan::none(Seed(1)) };
+    let mut array = faulty(pages_of_four, plan);
+    put(&mut array, 0, 0, &[0x77; 2_048]);
+    let (mut scrubs, mut buf) = (0, [0; 2_048]);
+    for _ in 0..200_000 {
+        if let Ok(status) = array.read(&mut Cx::new(), Peb(0), 0, &mut buf) {
+            assert_eq!(status.scrub, status.bitflips_corrected >= 3, "{status:?}");
+            scrubs += u32::from(status.scrub);
+        }
+    }
+    assert!(scrubs > 30, "{scrubs}");
+}
+
 #[test]
 fn more_flips_than_ecc_mends_reach_the_reader_and_not_the_cells() {
     let mut array = nandsim(NandsimFaults { bitflips: 2000, ..NandsimFaults::default() });

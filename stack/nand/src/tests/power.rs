@@ -87,6 +87,27 @@ fn a_cut_by_time_meets_operations_that_take_none() {
     }
 }
 
+/// What a cut ended keeps no die and no bus busy: the next operation begins when power is back.
+#[test]
+fn an_operation_that_was_cut_is_over() {
+    type Work = fn(&mut Array<Bytes>, &mut Cx) -> Result<(), FlashError>;
+    let works: [(u64, Work); 3] = [
+        (25, |array, cx| array.read(cx, Peb(1), 0, &mut [0; 512]).map(drop)),
+        (200, |array, cx| array.program(cx, Peb(1), 512, Payload::Bytes(&[9; 512]))),
+        (700, |array, cx| array.erase(cx, Peb(1))),
+    ];
+    for (us, work) in works {
+        let timing = Timing::Fixed(Costs { cells: CELLS, ..Costs::FREE });
+        let mut array = Array::new(ArrayConfig { timing, ..ArrayConfig::plain(NAND) }, Bytes::new());
+        let mut cx = Cx::new();
+        array.set_power_cut(Some(PowerCut::at_time(Ns::from_us(1), Tear::Clean)));
+        assert_eq!(work(&mut array, &mut cx), Err(LOST));
+        array.power_on();
+        work(&mut array, &mut cx).expect("a cut trips once");
+        assert_eq!(cx.now(), Ns::from_us(1 + us));
+    }
+}
+
 /// A read of 25 µs, a program of 200 and an erase of 700, each begun at 1 ms and cut at its beginning, within, and at its end.
 #[test]
 fn a_cut_by_time_meets_every_operation_that_is_under_way() {
