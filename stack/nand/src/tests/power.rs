@@ -71,7 +71,6 @@ fn a_cut_by_operations_does_not_meet_a_read() {
 /// On flash that takes no time an operation is one moment, and is met by a cut at it or before it.
 #[test]
 fn a_cut_by_time_meets_operations_that_take_none() {
-    type Work = fn(&mut Array<Bytes>, &mut Cx) -> Result<(), FlashError>;
     let works: [Work; 3] = [
         |array, cx| array.read(cx, Peb(1), 0, &mut [0; 512]).map(drop),
         |array, cx| array.program(cx, Peb(1), 0, Payload::Bytes(&[9; 512])),
@@ -87,16 +86,19 @@ fn a_cut_by_time_meets_operations_that_take_none() {
     }
 }
 
+type Work = fn(&mut Array<Bytes>, &mut Cx) -> Result<(), FlashError>;
+
+/// Operations with the microseconds that they take by `CELLS`.
+const TIMED: [(u64, Work); 3] = [
+    (25, |array, cx| array.read(cx, Peb(1), 0, &mut [0; 512]).map(drop)),
+    (200, |array, cx| array.program(cx, Peb(1), 512, Payload::Bytes(&[9; 512]))),
+    (700, |array, cx| array.erase(cx, Peb(1))),
+];
+
 /// What a cut ended keeps no die and no bus busy: the next operation begins when power is back.
 #[test]
 fn an_operation_that_was_cut_is_over() {
-    type Work = fn(&mut Array<Bytes>, &mut Cx) -> Result<(), FlashError>;
-    let works: [(u64, Work); 3] = [
-        (25, |array, cx| array.read(cx, Peb(1), 0, &mut [0; 512]).map(drop)),
-        (200, |array, cx| array.program(cx, Peb(1), 512, Payload::Bytes(&[9; 512]))),
-        (700, |array, cx| array.erase(cx, Peb(1))),
-    ];
-    for (us, work) in works {
+    for (us, work) in TIMED {
         let timing = Timing::Fixed(Costs { cells: CELLS, ..Costs::FREE });
         let mut array = Array::new(ArrayConfig { timing, ..ArrayConfig::plain(NAND) }, Bytes::new());
         let mut cx = Cx::new();
@@ -111,13 +113,7 @@ fn an_operation_that_was_cut_is_over() {
 /// A read of 25 µs, a program of 200 and an erase of 700, each begun at 1 ms and cut at its beginning, within, and at its end.
 #[test]
 fn a_cut_by_time_meets_every_operation_that_is_under_way() {
-    type Work = fn(&mut Array<Bytes>, &mut Cx) -> Result<(), FlashError>;
-    let works: [(u64, Work); 3] = [
-        (25, |array, cx| array.read(cx, Peb(1), 0, &mut [0; 512]).map(drop)),
-        (200, |array, cx| array.program(cx, Peb(1), 512, Payload::Bytes(&[9; 512]))),
-        (700, |array, cx| array.erase(cx, Peb(1))),
-    ];
-    for (us, work) in works {
+    for (us, work) in TIMED {
         for (at, is_done) in [(1000, false), (1001, false), (999 + us, false), (1000 + us, true), (5000, true)] {
             let timing = Timing::Fixed(Costs { cells: CELLS, ..Costs::FREE });
             let mut array = Array::new(ArrayConfig { timing, ..ArrayConfig::plain(NAND) }, Bytes::new());
