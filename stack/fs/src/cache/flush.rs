@@ -286,10 +286,10 @@ impl<F: FileSystem> PageCache<F> {
     pub(super) fn with_space<T>(
         &mut self,
         cx: &mut Cx,
-        mut call: impl FnMut(&mut F, &mut Cx) -> Result<T, FsError>,
+        mut call: impl FnMut(&mut Self, &mut Cx) -> Result<T, FsError>,
     ) -> Result<T, FsError> {
         loop {
-            match call(&mut self.inner, cx) {
+            match call(self, cx) {
                 Err(FsError::NoSpace) if self.dirty > 0 && self.inner.wants_write_back() => self.write_for_space(cx)?,
                 done => return done,
             }
@@ -297,7 +297,7 @@ impl<F: FileSystem> PageCache<F> {
     }
 
     /// Writes whole inodes, each up to its share, until 16 pages are written: those first whose turn has come.
-    pub(super) fn write_for_space(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+    fn write_for_space(&mut self, cx: &mut Cx) -> Result<(), FsError> {
         let before = self.dirty;
         while before - self.dirty < FOR_SPACE {
             if self.inodes.first(List::Io).is_none() {

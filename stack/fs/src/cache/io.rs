@@ -236,18 +236,15 @@ impl<F: FileSystem> PageCache<F> {
             self.counters.read_to_write += 1;
             page = self.inodes.at(slot).table.get(index);
         }
-        let (state, Held { length: written, is_new }) = loop {
+        let (state, Held { length: written, is_new }) = self.with_space(cx, |cache, cx| {
+            // A page that was written for space is clean now.
             let state = match page {
                 None => PageState::Absent,
-                Some(_) if self.inodes.at(slot).table.is_dirty(index) => PageState::Dirty,
+                Some(_) if cache.inodes.at(slot).table.is_dirty(index) => PageState::Dirty,
                 Some(_) => PageState::Clean,
             };
-            match self.inner.hold_back(cx, ino, offset, data.len(), state) {
-                Ok(held) => break (state, held),
-                Err(FsError::NoSpace) if self.dirty > 0 && self.inner.wants_write_back() => self.write_for_space(cx)?,
-                Err(error) => return Err(error),
-            }
-        };
+            Ok((state, cache.inner.hold_back(cx, ino, offset, data.len(), state)?))
+        })?;
         let inode = self.inodes.at_mut(slot);
         inode.size = size.max(offset + u64::from(written));
         if written == 0 {

@@ -49,17 +49,17 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     }
 
     fn setattr(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> Result<Attr, FsError> {
-        let attr = self.with_space(cx, |inner, cx| inner.setattr(cx, ino, change))?;
+        let attr = self.with_space(cx, |cache, cx| cache.inner.setattr(cx, ino, change))?;
         self.changed(cx, &attr)?;
         Ok(attr)
     }
 
     fn create(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError> {
-        self.with_space(cx, |inner, cx| inner.create(cx, dir, name, new))
+        self.with_space(cx, |cache, cx| cache.inner.create(cx, dir, name, new))
     }
 
     fn mkdir(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError> {
-        self.with_space(cx, |inner, cx| inner.mkdir(cx, dir, name, new))
+        self.with_space(cx, |cache, cx| cache.inner.mkdir(cx, dir, name, new))
     }
 
     fn mknod(
@@ -71,11 +71,11 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
         file_type: FileType,
         device: DeviceNumber,
     ) -> Result<Attr, FsError> {
-        self.with_space(cx, |inner, cx| inner.mknod(cx, dir, name, new, file_type, device))
+        self.with_space(cx, |cache, cx| cache.inner.mknod(cx, dir, name, new, file_type, device))
     }
 
     fn symlink(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], target: &[u8], new: NewInode) -> Result<Attr, FsError> {
-        self.with_space(cx, |inner, cx| inner.symlink(cx, dir, name, target, new))
+        self.with_space(cx, |cache, cx| cache.inner.symlink(cx, dir, name, target, new))
     }
 
     fn readlink(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<u8>, FsError> {
@@ -83,19 +83,19 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     }
 
     fn link(&mut self, cx: &mut Cx, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr, FsError> {
-        self.with_space(cx, |inner, cx| inner.link(cx, ino, dir, name))
+        self.with_space(cx, |cache, cx| cache.inner.link(cx, ino, dir, name))
     }
 
     fn unlink(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<(), FsError> {
         let attr = self.inner.lookup(cx, dir, name)?;
-        self.with_space(cx, |inner, cx| inner.unlink(cx, dir, name))?;
+        self.with_space(cx, |cache, cx| cache.inner.unlink(cx, dir, name))?;
         self.lost_name(&attr);
         Ok(())
     }
 
     fn rmdir(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<(), FsError> {
         let attr = self.inner.lookup(cx, dir, name)?;
-        self.with_space(cx, |inner, cx| inner.rmdir(cx, dir, name))?;
+        self.with_space(cx, |cache, cx| cache.inner.rmdir(cx, dir, name))?;
         // A directory without a name counts none of its links.
         self.lost_name(&Attr { nlink: 1, ..attr });
         Ok(())
@@ -104,7 +104,7 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     fn rename(&mut self, cx: &mut Cx, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<(), FsError> {
         let source = self.inner.lookup(cx, from.0, from.1).ok();
         let target = self.inner.lookup(cx, to.0, to.1).ok();
-        self.with_space(cx, |inner, cx| inner.rename(cx, from, to, flags))?;
+        self.with_space(cx, |cache, cx| cache.inner.rename(cx, from, to, flags))?;
         if let (Some(source), Some(target)) = (source, target)
             && source.ino != target.ino
             && !flags.has(RenameFlags::EXCHANGE)
@@ -135,7 +135,7 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
         if mode.0 & moves.0 != 0 {
             return Err(FsError::NotSupported { what: "fallocate that moves contents" });
         }
-        self.with_space(cx, |inner, cx| inner.fallocate(cx, ino, mode, offset, length))?;
+        self.with_space(cx, |cache, cx| cache.inner.fallocate(cx, ino, mode, offset, length))?;
         let clears = FallocateMode::PUNCH_HOLE | FallocateMode::ZERO_RANGE;
         let end = offset.saturating_add(length);
         if let Some(slot) = self.inodes.find(ino) {
@@ -153,7 +153,7 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     }
 
     fn setxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<(), FsError> {
-        self.with_space(cx, |inner, cx| inner.setxattr(cx, ino, name, value, how))
+        self.with_space(cx, |cache, cx| cache.inner.setxattr(cx, ino, name, value, how))
     }
 
     fn listxattr(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<Vec<u8>>, FsError> {
@@ -161,7 +161,7 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     }
 
     fn removexattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<(), FsError> {
-        self.with_space(cx, |inner, cx| inner.removexattr(cx, ino, name))
+        self.with_space(cx, |cache, cx| cache.inner.removexattr(cx, ino, name))
     }
 
     fn readdir(

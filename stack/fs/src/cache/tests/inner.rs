@@ -32,6 +32,8 @@ pub struct Inner {
     pub most_promised: u64,
     /// Whether the last such call did.
     pub wants: bool,
+    /// Whether each call that takes space fails, whatever is written.
+    pub is_full: bool,
     /// Whether the page was new when it was promised last.
     pub was_new: BTreeMap<(Ino, u64), bool>,
 }
@@ -50,14 +52,15 @@ impl Inner {
             promised: 0,
             most_promised: u64::MAX,
             wants: false,
+            is_full: false,
             new: 0,
             was_new: BTreeMap::new(),
         }
     }
 
     fn takes_space(&mut self) -> Result<(), FsError> {
-        self.wants = self.promised >= self.most_promised;
-        if self.wants { Err(FsError::NoSpace) } else { Ok(()) }
+        self.wants = !self.is_full && self.promised >= self.most_promised;
+        if self.wants || self.is_full { Err(FsError::NoSpace) } else { Ok(()) }
     }
 
     fn note(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32) -> Result<u32, FsError> {

@@ -37,7 +37,7 @@ pub(super) struct Budget {
     is_full: bool,
     /// Pages of a cache above that have space promised.
     pages: usize,
-    /// Whether the operation that runs has changed nothing yet, so that it can be made again.
+    /// Whether the operation that runs leaves nothing changed if it fails now, so that it can be made again.
     is_fresh: bool,
     /// Whether it failed so that the cache above writes pages back.
     wants_write_back: bool,
@@ -46,7 +46,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// An operation begins.
+    /// An operation begins, or has come to where it undoes all that it did if it fails.
     pub fn begin(&mut self) {
         (self.is_fresh, self.wants_write_back) = (true, false);
     }

@@ -143,11 +143,13 @@ impl<V: LebVolume> Ubifs<V> {
             };
             let request = if page == PageState::Dirty { Request::default() } else { page_request(is_new) };
             fs.reserve_budget(cx, &request)?;
-            if !fs.is_as_before(cx, slot, offset + length)
-                && let Err(error) = fs.dirty(cx, slot)
-            {
-                fs.release_budget(&request);
-                return Err(error);
+            if !fs.is_as_before(cx, slot, offset + length) {
+                // What is promised to the page is released if there is no space for the inode.
+                fs.budget.begin();
+                if let Err(error) = fs.dirty(cx, slot) {
+                    fs.release_budget(&request);
+                    return Err(error);
+                }
             }
             let now = fs.now(cx);
             let inode = fs.inodes.at_mut(slot);
