@@ -81,7 +81,9 @@ impl Budget {
     /// Whether the cache above is to write pages back before anything else makes space: as long as that leaves fewer of them.
     fn asks(&mut self, is_fresh: bool) -> bool {
         self.wants_write_back = is_fresh && self.pages > 0 && self.asked.is_none_or(|asked| self.pages < asked);
-        self.asked = self.wants_write_back.then_some(self.pages);
+        if self.wants_write_back {
+            self.asked = Some(self.pages);
+        }
         self.wants_write_back
     }
 }

@@ -1,6 +1,6 @@
 //! What a call writes, beside Linux: `nandlab study fastmap-latency --kernel` shows it of a guest.
 
-use sim::seam::{FileSystem, NewInode, PageState, Payload, RamVolume, ReadInto, StatFs};
+use sim::seam::{FileSystem, NewInode, PageState, Payload, RamVolume, ReadInto, SetXattr, StatFs};
 use sim::{Cx, Ns};
 
 use super::*;
@@ -213,4 +213,33 @@ fn a_write_whose_inode_has_no_space_wants_pages_written_too() {
             fs.hold_back(cx, ino, 0, 4096, PageState::Clean).unwrap();
         }
     }
+}
+
+/// Who does not write pages back is not asked twice. A call that has changed something asks for none: it could not be made again.
+#[test]
+fn pages_are_wanted_once_and_of_calls_that_can_be_made_again() {
+    let cx = &mut Cx::new();
+    let make = mkfs::Options::new(2048, 126_976, 60);
+    let mut fs = Ubifs::format(RamVolume::new(60, 126_976, 2048), cx, &make, Options::default()).unwrap();
+    let root = FileSystem::root(&fs);
+    let ino = fs.create(cx, root, b"file", NewInode::of_root(0o644)).unwrap().ino;
+    fs.setxattr(cx, ino, b"user.a", &[1; 8], SetXattr::Set).unwrap();
+    fs.open(cx, ino).unwrap();
+    fs.unlink(cx, root, b"file").unwrap();
+    fs.sync(cx).unwrap();
+    let room = fs.available(fs.calc_min_index_lebs()) - fs.outstanding();
+    fs.budget.keeps_page();
+    // An attribute of a file without a name is removed and made anew: 312 + 2 x 160 bytes fit, 312 + 2 x 160 + 1000 do not, not even
+    // in what the removal leaves.
+    fs.budget.data_growth += room - 700;
+    let set = fs.setxattr(cx, ino, b"user.a", &[2; 1000], SetXattr::Replace);
+    assert_eq!((set, fs.wants_write_back()), (Err(FsError::NoSpace), false));
+    assert_eq!(fs.getxattr(cx, ino, b"user.a"), Err(FsError::NoAttr { ino }), "it was removed");
+    fs.budget.data_growth += 700;
+    fs.space_was_made();
+    let wants = [b"a", b"b"].map(|name| {
+        assert_eq!(fs.create(cx, root, name, NewInode::of_root(0o644)).map(drop), Err(FsError::NoSpace));
+        fs.wants_write_back()
+    });
+    assert_eq!(wants, [true, false]);
 }
