@@ -3,29 +3,34 @@
 //! Contents of regular files are kept in pages of 4,096 bytes. A write makes pages dirty and returns; whether and when they
 //! reach the inner file system decides how much a flash is worn: what is overwritten or deleted before is never written.
 //!
-//! What is modelled, as Linux 6.1 does it (`Documentation/admin-guide/sysctl/vm.rst`; `mm/page-writeback.c`,
+//! What is modelled, as Linux 6.12 does it (`Documentation/admin-guide/sysctl/vm.rst`; `mm/page-writeback.c`,
 //! `fs/fs-writeback.c`, `mm/readahead.c`, behaviour):
 //!
 //! - **Old pages.** The flusher wakes `writeback_interval` after the first inode became dirty, and again after each
 //!   interval while there are any. It writes the inodes that became dirty `expire` ago or before, in that order, each from
 //!   page to page. An inode that is written to again keeps the time at which it became dirty; `fsync` does not change it.
-//!   An inode writes up to `chunk_bytes` and then lets others have their turn. The next turn goes on at that page; a turn
-//!   does not wrap from the end of the file to its beginning.
+//!   An inode writes up to `chunk_bytes` and then lets others have their turn. The next turn goes on after the last page of
+//!   that one; a turn does not wrap from the end of the file to its beginning. `fsync` and `sync` begin with the first page, and no turn goes on
+//!   where they end: so since Linux 6.9 (`writeback_iter`).
 //! - **Background limit.** Where more than `dirty_background_bytes` are dirty the flusher starts at once with every dirty
-//!   inode. It looks whether the limit is kept again after 100 ms, or when all have had a turn, and between two inodes
+//!   inode. Where it wakes by itself the limit is the device's share of these, which is nothing before it has written a first page: that one is
+//!   written after 5 s, not 30. It looks whether the limit is kept again after 100 ms, or when all have had a turn, and between two inodes
 //!   only.
 //! - **Limit.** A writer that reaches `dirty_bytes` waits while the flusher writes, until less is dirty.
 //! - `fsync` writes the inode's pages and then calls the inner `fsync`; `sync` writes everything and then calls the inner
 //!   `sync`. A write to an inode with [`InodeFlags::SYNC`](sim::seam::InodeFlags::SYNC) ends with an `fdatasync`.
 //! - **Nothing is written** of pages that are cut off, punched out, or belong to an inode that lost its last name and its
-//!   last opener. A page through which a cut goes is written at the cut, as UBIFS does.
+//!   last opener. A page through which a cut goes is written before it, as by UBIFS.
 //! - A write to part of a page that is not cached reads the page first, unless it begins at or beyond the end of the file.
 //! - **Read-ahead** with the windows of Linux, where a file is read in sequence. UBIFS has none.
 //! - **Budgets.** The inner file system learns whether a page that is written to was cached: UBIFS keeps space for an index node
 //!   of one that was not, and of a hole ([`PageState`](sim::seam::PageState)).
-//! - **Space.** A call for which the inner file system has no space waits while the flusher writes at least 16 pages, of inodes that write up to
-//!   `chunk_bytes` each, if that file system says that their promises are in the way, as UBIFS does
+//! - **Space.** A call for which the inner file system has no space waits while the flusher writes whole inodes, of at least 16 pages
+//!   together, if that file system says that their promises are in the way, as UBIFS does
 //!   ([`wants_write_back`](sim::seam::FileSystem::wants_write_back)).
+//! - **Inodes.** The flusher has one list for pages and inodes: an inode that is dirty in the inner file system
+//!   ([`next_dirtied`](sim::seam::FileSystem::next_dirtied)) has its turn as one with dirty pages has, and follows its pages
+//!   ([`write_inode`](sim::seam::FileSystem::write_inode)). It stays in the list when something else has written it, as its `fsync`.
 //! - **Failures.** A page whose write-back failed counts as clean: the next `fsync` of the inode and the next `sync` return
 //!   the error, once each. The inner file system learns of a write by
 //!   [`hold_back`](sim::seam::FileSystem::hold_back) when it is made, and may refuse it there: one that promises space
@@ -41,8 +46,7 @@
 //!   active and inactive, and other users of memory.
 //! - Read-ahead takes place when a reader has used up the window before, not a little earlier; its state is the inode's,
 //!   not the open file's.
-//! - Attributes, names and extended attributes pass through: the inner file system writes back its inodes itself, at times
-//!   of its own. In Linux the flusher writes an inode right after its pages.
+//! - Attributes, names and extended attributes pass through.
 //! - `O_DIRECT`, `mmap`, `sync_file_range`, `fallocate` that moves contents. Copying takes no time.
 //!
 //! JFFS2 holds no writes back. It keeps clean pages alone, and asks for them itself, in garbage collection too: `clean`.
@@ -55,6 +59,7 @@ mod inodes;
 mod io;
 mod pages;
 mod seam;
+mod share;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -69,6 +74,7 @@ use flush::Flusher;
 pub use flush::WriteBack;
 use inodes::Inodes;
 use pages::{PAGE, Pages};
+use share::Share;
 
 /// Sizes and times of a page cache. Sizes are rounded up to pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +199,7 @@ pub struct PageCache<F> {
     /// Dirty pages.
     dirty: u64,
     flusher: Flusher,
+    share: Share,
     /// A failed write-back that no `sync` has reported.
     error: Option<FsError>,
     buffer: Vec<u8>,
@@ -214,6 +221,7 @@ impl<F: FileSystem> PageCache<F> {
             pages: Pages::new(keeps_bytes),
             dirty: 0,
             flusher: Flusher::default(),
+            share: Share::default(),
             error: None,
             buffer: Vec::new(),
             are_new: Vec::new(),

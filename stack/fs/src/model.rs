@@ -612,12 +612,13 @@ impl FileSystem for Model {
     fn rename(&mut self, cx: &mut Cx, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<(), FsError> {
         let Some((source, target)) = self.may_rename(from, to, flags)? else { return Ok(()) };
         let now = self.now(cx);
-        self.at(source).ctime = now;
+        if !flags.has(RenameFlags::EXCHANGE) {
+            self.at(source).ctime = now;
+        }
         if let Some(target) = target {
             self.set_entry(to.0, to.1, source, now);
             if flags.has(RenameFlags::EXCHANGE) {
                 self.set_entry(from.0, from.1, target, now);
-                self.at(target).ctime = now;
                 self.move_directory(source, from.0, to.0);
                 self.move_directory(target, to.0, from.0);
                 return Ok(());

@@ -144,8 +144,9 @@ impl<F: FileSystem> PageCache<F> {
         Ok(())
     }
 
-    fn is_over_background(&self) -> bool {
-        self.dirty > self.limits.background
+    /// Linux 6.12 `wb_over_bg_thresh`.
+    fn is_over_background(&mut self, now: Ns) -> bool {
+        self.dirty > self.share.of(now, self.limits.background)
     }
 
     /// The flusher wakes again after an interval, if there is anything to be written.
@@ -164,7 +165,7 @@ impl<F: FileSystem> PageCache<F> {
             self.flusher.last_periodic = Some(now);
             Some(Work::Periodic(self.dirty + self.inodes.queued()))
         } else {
-            self.is_over_background().then_some(Work::Background)
+            self.is_over_background(now).then_some(Work::Background)
         };
         match self.flusher.work {
             Some(_) => self.flusher.due = Some(now),
@@ -175,7 +176,7 @@ impl<F: FileSystem> PageCache<F> {
     fn end_work(&mut self, now: Ns) {
         let was_periodic = matches!(self.flusher.work.take(), Some(Work::Periodic(_)));
         self.flusher.slice = None;
-        if was_periodic && self.is_over_background() {
+        if was_periodic && self.is_over_background(now) {
             self.flusher.work = Some(Work::Background);
         } else {
             self.sleep(now);
@@ -193,7 +194,7 @@ impl<F: FileSystem> PageCache<F> {
             let most = turn.left.min(self.limits.run);
             let run = self.inodes.at(turn.entry.slot).table.dirty_run(turn.next, most);
             let Some((first, pages)) = run.filter(|_| turn.left > 0) else {
-                self.end_turn(turn, cx.now());
+                self.end_turn(cx, turn)?;
                 continue;
             };
             let reason = reason.unwrap_or(match work {
@@ -202,7 +203,6 @@ impl<F: FileSystem> PageCache<F> {
             });
             self.write_run(cx, turn.entry.slot, first, pages, reason)?;
             let next = first + pages;
-            self.inodes.at_mut(turn.entry.slot).cursor = next - 1;
             self.flusher.turn = Some(Turn { left: turn.left - pages, next, ..turn });
             if let Some(Work::Periodic(pages_left)) = &mut self.flusher.work {
                 *pages_left = pages_left.saturating_sub(pages);
@@ -224,7 +224,7 @@ impl<F: FileSystem> PageCache<F> {
         });
         if goes_on.is_none() {
             let is_stuck = self.flusher.slice.is_some_and(|slice| !slice.has_progress);
-            if is_stuck || is_used_up || work == Work::Background && !self.is_over_background() {
+            if is_stuck || is_used_up || work == Work::Background && !self.is_over_background(now) {
                 return self.end_work(now);
             }
             if self.inodes.first(List::Io).is_none() {
@@ -248,14 +248,13 @@ impl<F: FileSystem> PageCache<F> {
         }
     }
 
-    /// An inode that is clean leaves the lists; one that has more to write comes again soon if it had its share, and
-    /// later if what is left lies before the page where it began.
-    fn end_turn(&mut self, turn: Turn, now: Ns) {
+    /// The inode itself follows its pages. One that is clean leaves the lists; one that has more to write comes again soon if it had
+    /// its share, and later if what is left lies before the page where it began.
+    fn end_turn(&mut self, cx: &mut Cx, turn: Turn) -> Result<(), FsError> {
         self.flusher.turn = None;
+        self.write_node(cx, turn.entry.slot)?;
         let slot = turn.entry.slot;
-        if turn.left > 0 {
-            self.inodes.at_mut(slot).cursor = 0;
-        }
+        self.inodes.at_mut(slot).cursor = if turn.left > 0 { 0 } else { turn.next };
         if self.inodes.at(slot).table.dirty() == 0 {
             self.inodes.unqueue(slot);
             self.inodes.remove_if_idle(slot);
@@ -266,19 +265,51 @@ impl<F: FileSystem> PageCache<F> {
             self.inodes.queue(slot, List::MoreIo, turn.entry.since);
         } else {
             let is_before = self.inodes.last_since(List::Dirty).is_some_and(|last| turn.entry.since < last);
-            self.inodes.queue(slot, List::Dirty, if is_before { now } else { turn.entry.since });
+            self.inodes.queue(slot, List::Dirty, if is_before { cx.now() } else { turn.entry.since });
+        }
+        Ok(())
+    }
+
+    /// Inodes that became dirty in the inner file system have their turn, too.
+    fn queue_dirtied(&mut self, cx: &mut Cx) {
+        while let Some(ino) = self.inner.next_dirtied() {
+            // One that is gone already needs none.
+            if let Ok(slot) = self.slot(cx, ino) {
+                self.queue(slot, cx.now());
+            }
         }
     }
 
+    /// Writes the inode itself.
+    fn write_node(&mut self, cx: &mut Cx, slot: u32) -> Result<(), FsError> {
+        let ino = self.inodes.at(slot).ino;
+        self.inner.write_inode(cx, ino).or_else(|error| self.keep_error(slot, error))
+    }
+
+    /// What failed is reported by `fsync` and `sync`.
+    /// Errors: loss of power.
+    fn keep_error(&mut self, slot: u32, error: FsError) -> Result<(), FsError> {
+        if error.is_power_loss() {
+            return Err(error);
+        }
+        self.inodes.at_mut(slot).error = Some(error.clone());
+        self.error = Some(error);
+        Ok(())
+    }
+
+    /// Writes an inode whose turn has come, with every dirty page.
+    fn write_inode(&mut self, cx: &mut Cx, slot: u32, reason: WriteBack) -> Result<(), FsError> {
+        self.write_pages(cx, slot, reason)?;
+        self.write_node(cx, slot)
+    }
+
     /// Writes every dirty page of an inode, in the order of offsets.
-    pub(super) fn write_inode(&mut self, cx: &mut Cx, slot: u32, reason: WriteBack) -> Result<(), FsError> {
-        let (mut next, mut last) = (0, 0);
+    pub(super) fn write_pages(&mut self, cx: &mut Cx, slot: u32, reason: WriteBack) -> Result<(), FsError> {
+        let mut next = 0;
         while let Some((first, pages)) = self.inodes.at(slot).table.dirty_run(next, self.limits.run) {
             self.write_run(cx, slot, first, pages, reason)?;
             next = first + pages;
-            last = next - 1;
         }
-        self.inodes.at_mut(slot).cursor = last;
         Ok(())
     }
 
@@ -286,35 +317,42 @@ impl<F: FileSystem> PageCache<F> {
     pub(super) fn with_space<T>(
         &mut self,
         cx: &mut Cx,
+        call: impl FnMut(&mut Self, &mut Cx) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        self.with_space_keeping(cx, None, call)
+    }
+
+    /// The same. The inode `keep` stays known.
+    pub(super) fn with_space_keeping<T>(
+        &mut self,
+        cx: &mut Cx,
+        keep: Option<u32>,
         mut call: impl FnMut(&mut Self, &mut Cx) -> Result<T, FsError>,
     ) -> Result<T, FsError> {
         loop {
-            match call(self, cx) {
-                Err(FsError::NoSpace) if self.dirty > 0 && self.inner.wants_write_back() => self.write_for_space(cx)?,
+            let done = call(self, cx);
+            self.queue_dirtied(cx);
+            match done {
+                Err(FsError::NoSpace) if self.dirty > 0 && self.inner.wants_write_back() => {
+                    self.write_for_space(cx, keep)?
+                }
                 done => return done,
             }
         }
     }
 
-    /// Writes whole inodes, each up to its share, until 16 pages are written: those first whose turn has come.
-    fn write_for_space(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+    /// Writes whole inodes until 16 pages are written: those first whose turn has come.
+    fn write_for_space(&mut self, cx: &mut Cx, keep: Option<u32>) -> Result<(), FsError> {
         let before = self.dirty;
         while before - self.dirty < FOR_SPACE {
             if self.inodes.first(List::Io).is_none() {
                 self.inodes.refill(None);
             }
             let Some(entry) = self.inodes.first(List::Io) else { break };
-            let (mut next, mut left) = (0, self.limits.chunk);
-            while let Some((first, pages)) =
-                self.inodes.at(entry.slot).table.dirty_run(next, self.limits.run.min(left)).filter(|_| left > 0)
-            {
-                self.write_run(cx, entry.slot, first, pages, WriteBack::Space)?;
-                (next, left) = (first + pages, left - pages);
-            }
-            if self.inodes.at(entry.slot).table.dirty() == 0 {
-                self.inodes.unqueue(entry.slot);
-            } else {
-                self.inodes.queue(entry.slot, List::MoreIo, entry.since);
+            self.write_inode(cx, entry.slot, WriteBack::Space)?;
+            self.inodes.unqueue(entry.slot);
+            if keep != Some(entry.slot) {
+                self.inodes.remove_if_idle(entry.slot);
             }
         }
         Ok(())
@@ -349,6 +387,7 @@ impl<F: FileSystem> PageCache<F> {
             match self.inodes.at(entry.slot).table.dirty_run(0, self.limits.run) {
                 Some((first, pages)) => self.write_run(cx, entry.slot, first, pages, WriteBack::Eviction)?,
                 None => {
+                    self.write_node(cx, entry.slot)?;
                     self.inodes.unqueue(entry.slot);
                     if entry.slot != keep {
                         self.inodes.remove_if_idle(entry.slot);
@@ -389,15 +428,10 @@ impl<F: FileSystem> PageCache<F> {
         let (inner, counters) = (&mut self.inner, &mut self.counters);
         let (written, result) = write_whole(inner, counters, cx, (ino, begin), data, &self.are_new);
         self.buffer = buffer;
-        match result {
-            Err(error) if error.is_power_loss() => return Err(error),
-            Err(error) => {
-                failed = pages - u64::from(written / PAGE);
-                self.counters.failed += failed;
-                self.inodes.at_mut(slot).error = Some(error.clone());
-                self.error = Some(error);
-            }
-            Ok(()) => {}
+        if let Err(error) = result {
+            self.keep_error(slot, error)?;
+            failed = pages - u64::from(written / PAGE);
+            self.counters.failed += failed;
         }
         for index in first..first + pages {
             let table = &mut self.inodes.at_mut(slot).table;
@@ -407,6 +441,7 @@ impl<F: FileSystem> PageCache<F> {
         }
         self.dirty -= pages;
         self.counters.written.0[reason as usize] += pages - failed;
+        self.share.add(cx.now(), pages);
         Ok(())
     }
 }

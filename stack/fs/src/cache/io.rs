@@ -1,7 +1,7 @@
 //! Reads, writes and cuts of files.
 
 use sim::Cx;
-use sim::seam::{FileSystem, FsError, Held, Ino, PageState, Payload, ReadInto};
+use sim::seam::{Attr, FileSystem, FsError, Held, Ino, PageState, Payload, ReadInto, SetAttr};
 
 use super::inodes::Reader;
 use super::pages::{Owner, PAGE};
@@ -236,7 +236,7 @@ impl<F: FileSystem> PageCache<F> {
             self.counters.read_to_write += 1;
             page = self.inodes.at(slot).table.get(index);
         }
-        let (state, Held { length: written, is_new }) = self.with_space(cx, |cache, cx| {
+        let (state, Held { length: written, is_new }) = self.with_space_keeping(cx, Some(slot), |cache, cx| {
             // A page that was written for space is clean now.
             let state = match page {
                 None => PageState::Absent,
@@ -272,19 +272,44 @@ impl<F: FileSystem> PageCache<F> {
     }
 
     /// The file has another size, which the inner file system knows already.
-    pub(super) fn resize(&mut self, cx: &mut Cx, slot: u32, size: u64) -> Result<(), FsError> {
+    pub(super) fn resize(&mut self, slot: u32, size: u64) {
         let old = std::mem::replace(&mut self.inodes.at_mut(slot).size, size);
         if size >= old {
-            return Ok(());
+            return;
         }
         self.drop_pages(slot, size.div_ceil(PAGE_BYTES), u64::MAX);
         self.clear(slot, size, size.next_multiple_of(PAGE_BYTES));
-        let last = size / PAGE_BYTES;
-        if !size.is_multiple_of(PAGE_BYTES) && self.inodes.at(slot).table.is_dirty(last) {
-            self.write_run(cx, slot, last, 1, WriteBack::Truncate)?;
-        }
         self.inodes.remove_if_idle(slot);
-        Ok(())
+    }
+
+    /// The dirty page through which a change cuts a file.
+    pub(super) fn page_at_cut(&self, ino: Ino, change: &SetAttr) -> Option<(u32, u64)> {
+        let (size, slot) = (change.size?, self.inodes.find(ino)?);
+        let (inode, index) = (self.inodes.at(slot), size / PAGE_BYTES);
+        let is_cut = size < inode.size && !size.is_multiple_of(PAGE_BYTES) && inode.table.is_dirty(index);
+        is_cut.then_some((slot, index))
+    }
+
+    /// Changes an inode, and writes the page in which that cuts it.
+    pub(super) fn cut_within(&mut self, cx: &mut Cx, slot: u32, index: u64, change: &SetAttr) -> Result<Attr, FsError> {
+        let inode = self.inodes.at(slot);
+        let (ino, is_new) = (inode.ino, inode.table.is_new(index));
+        let page = inode.table.get(index).expect("a dirty page is cached");
+        let length = (change.size.unwrap_or_default() % PAGE_BYTES) as u32;
+        let data = match self.pages.contents(page) {
+            Some(contents) => Payload::Bytes(&contents[..length as usize]),
+            None => Payload::Length(length),
+        };
+        let done = self.inner.cut_within_page(cx, ino, change, data, is_new);
+        if done != Err(FsError::NoSpace) {
+            self.inodes.at_mut(slot).table.set_clean(index);
+            self.pages.set_clean(page);
+            self.dirty -= 1;
+            self.counters.calls += 1;
+            self.counters.written.0[WriteBack::Truncate as usize] += u64::from(done.is_ok());
+            self.share.add(cx.now(), 1);
+        }
+        done
     }
 
     /// A range of a file is a hole, as the inner file system knows already.
@@ -346,7 +371,7 @@ impl<F: FileSystem> PageCache<F> {
 
     pub(super) fn fsync_file(&mut self, cx: &mut Cx, ino: Ino, data_only: bool) -> Result<(), FsError> {
         if let Some(slot) = self.inodes.find(ino) {
-            self.write_inode(cx, slot, WriteBack::Fsync)?;
+            self.write_pages(cx, slot, WriteBack::Fsync)?;
             if let Some(error) = self.inodes.at_mut(slot).error.take() {
                 return Err(error);
             }

@@ -24,10 +24,12 @@ impl<F: FileSystem> PageCache<F> {
     }
 
     /// The inode has these attributes now.
-    fn changed(&mut self, cx: &mut Cx, attr: &Attr) -> Result<(), FsError> {
-        let Some(slot) = self.inodes.find(attr.ino) else { return Ok(()) };
+    fn changed(&mut self, attr: &Attr) {
+        let Some(slot) = self.inodes.find(attr.ino) else { return };
         self.inodes.at_mut(slot).is_sync = attr.flags.has(InodeFlags::SYNC);
-        if attr.file_type == FileType::Regular { self.resize(cx, slot, attr.size) } else { Ok(()) }
+        if attr.file_type == FileType::Regular {
+            self.resize(slot, attr.size);
+        }
     }
 }
 
@@ -49,8 +51,11 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     }
 
     fn setattr(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> Result<Attr, FsError> {
-        let attr = self.with_space(cx, |cache, cx| cache.inner.setattr(cx, ino, change))?;
-        self.changed(cx, &attr)?;
+        let attr = self.with_space(cx, |cache, cx| match cache.page_at_cut(ino, change) {
+            Some((slot, index)) => cache.cut_within(cx, slot, index, change),
+            None => cache.inner.setattr(cx, ino, change),
+        })?;
+        self.changed(&attr);
         Ok(attr)
     }
 

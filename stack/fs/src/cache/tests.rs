@@ -9,6 +9,7 @@ use sim::seam::{FileSystem, Ino, NewInode, Payload, ReadInto};
 use sim::{Cx, Ns};
 
 use super::pages::Owner;
+use super::share::Share;
 use super::{Config, PageCache};
 use inner::Inner;
 
@@ -68,7 +69,14 @@ impl World {
         World::over(Inner::new(true), config)
     }
 
+    /// A device that has written before, and has the whole background limit.
     fn over(inner: Inner, config: Config) -> World {
+        let mut world = World::after_mount(inner, config);
+        world.fs.share = Share::whole();
+        world
+    }
+
+    fn after_mount(inner: Inner, config: Config) -> World {
         World { fs: PageCache::new(inner, config), cx: Cx::new(), flusher: Cx::new() }
     }
 

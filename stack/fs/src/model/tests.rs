@@ -225,7 +225,8 @@ fn refused_calls_have_the_errors_of_the_manual_pages_and_change_nothing() {
     }
 }
 
-/// inode(7): which times a call moves, of which paths. `m`: contents and inode; `c`: inode alone.
+/// inode(7): which times a call moves, of which paths. `m`: contents and inode; `c`: inode alone. An exchange, which UBIFS alone has of the
+/// file systems here, moves those of directories: Linux writes no other (`tests/images/nodes.txt`).
 #[test]
 fn calls_move_the_times_that_inode_7_names_and_no_others() {
     type Call = fn(&mut World) -> Done;
@@ -239,11 +240,7 @@ fn calls_move_the_times_that_inode_7_names_and_no_others() {
         ("rename", |w| w.rename("d/f", "e/f", RenameFlags::NONE), &[("d", 'm'), ("e", 'm'), ("e/f", 'c')]),
         ("rename over", |w| w.rename("d/f", "f", RenameFlags::NONE), &[("", 'm'), ("d", 'm'), ("f", 'c'), ("g", 'c')]),
         ("rename of a file to itself", |w| w.rename("f", "g", RenameFlags::NONE), &[]),
-        (
-            "exchange",
-            |w| w.rename("d/f", "f", RenameFlags::EXCHANGE),
-            &[("", 'm'), ("d", 'm'), ("f", 'c'), ("d/f", 'c'), ("g", 'c')],
-        ),
+        ("exchange", |w| w.rename("d/f", "f", RenameFlags::EXCHANGE), &[("", 'm'), ("d", 'm')]),
         ("write", |w| w.write("f", 1, b"x"), &[("f", 'm'), ("g", 'm')]),
         ("write of nothing", |w| w.write("f", 9, b""), &[]),
         ("truncate", |w| w.truncate("f", 0), &[("f", 'm'), ("g", 'm')]),

@@ -43,6 +43,13 @@ impl Host {
         let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let top = parent.join(format!("nandlab-oracle-{}-{seed}", std::process::id()));
         rustix::fs::mkdir(&top, mode(0o755)).expect("a directory of the host");
+        Host::at(&top)
+    }
+
+    /// A directory that is there, and goes with this.
+    pub fn at(top: &Path) -> Host {
+        rustix::process::umask(Mode::empty());
+        let top = top.to_owned();
         let root = rustix::fs::open(&top, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME, Mode::empty());
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Host { top, uid, gid, opened: vec![(root.expect("just made"), FileType::Directory)] }
@@ -58,6 +65,16 @@ impl Host {
         }
         set.and_then(|()| rustix::fs::fremovexattr(root, "user.a")).expect("attributes");
         true
+    }
+
+    pub fn fsync(&self, at: &At) {
+        if let Ok((Some(file), _)) = self.file(&Which::Named(at.clone()), false) {
+            rustix::fs::fsync(file).expect("it is written");
+        }
+    }
+
+    pub fn sync(&self) {
+        rustix::fs::syncfs(&self.opened[0].0).expect("it is written");
     }
 
     pub fn apply(&mut self, op: &Op) -> Outcome {

@@ -4,13 +4,14 @@
 //! Without root the host refuses devices, owners and `trusted.` attributes, which are then not drawn.
 
 mod host;
+mod nodes;
 #[path = "../ops/mod.rs"]
 mod ops;
 
 use fs::model::{Model, Tree, tree};
 use host::Host;
 use ops::draw::{self, Allowed};
-use ops::{Caller, Op, PRESENT, Session};
+use ops::{Caller, Op, PRESENT, Session, opened_at};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use sim::Cx;
@@ -32,6 +33,12 @@ impl Oracle {
         let root = fs.root();
         fs.setattr(&mut cx, root, &SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() }).unwrap();
         Oracle { fs, cx, session: Session::new(root, uid, gid) }
+    }
+
+    /// Whether an open inode has no name.
+    fn is_unlinked(&mut self, opened: usize) -> bool {
+        let opened = self.session.opened[opened_at(opened, self.session.opened.len())].0;
+        self.fs.getattr(&mut self.cx, opened).expect("it is open").nlink == 0
     }
 
     fn apply(&mut self, op: &Op) -> Outcome {

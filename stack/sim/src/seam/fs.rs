@@ -485,9 +485,40 @@ pub trait FileSystem {
         self.write(cx, ino, offset, data)
     }
 
+    /// As [`setattr`](Self::setattr) that cuts a regular file within a page that a cache above has kept: `data` is what the page has up
+    /// to the cut, and `is_new` [`Held::is_new`]. It is written, and its promise used up, but where there is no space for the cut.
+    ///
+    /// Source: Linux 6.12 `fs/ubifs/file.c` (`do_truncation`), which writes the page first.
+    /// Errors: as `setattr`.
+    fn cut_within_page(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        change: &SetAttr,
+        data: Payload<'_>,
+        is_new: bool,
+    ) -> Result<Attr, FsError> {
+        let attr = self.setattr(cx, ino, change)?;
+        self.write_back(cx, ino, attr.size - u64::from(data.len()), data, &[is_new])?;
+        Ok(attr)
+    }
+
     /// The contents of pages that were kept are dropped, with their promises: `are_new` has [`Held::is_new`] of each. The inode may
     /// be gone already.
     fn let_go(&mut self, _ino: Ino, _are_new: &[bool]) {}
+
+    /// The next inode that has become dirty and was not returned yet. Who asks once has all of them written from then on, by
+    /// [`write_inode`](Self::write_inode): a cache above has one list of inodes, for them and for their pages, as Linux has.
+    fn next_dirtied(&mut self) -> Option<Ino> {
+        None
+    }
+
+    /// Writes an inode, if it is dirty.
+    ///
+    /// Source: Linux 6.12 `fs/fs-writeback.c` (`__writeback_single_inode`).
+    fn write_inode(&mut self, _cx: &mut Cx, _ino: Ino) -> Result<(), FsError> {
+        Ok(())
+    }
 
     /// Whether the last call failed with `NoSpace` only because pages that were kept have more space promised than they will take: a
     /// cache that writes some of them back makes the call again.

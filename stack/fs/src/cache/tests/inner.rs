@@ -1,6 +1,6 @@
 //! The model as an inner file system that takes time, notes what is written, and can be full.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use sim::seam::{
     Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, FsError, Held, Ino, NewInode, PageState, Payload,
@@ -22,6 +22,10 @@ pub struct Inner {
     pub written: Vec<(Ns, Ino, u64, u64)>,
     /// Calls that read: inode, first page, pages.
     pub read: Vec<(Ino, u64, u64)>,
+    /// Inodes that were to be written, and when.
+    pub nodes: Vec<(Ns, Ino)>,
+    /// Inodes that `setattr` made dirty.
+    pub dirtied: VecDeque<Ino>,
     pub fsyncs: Vec<(Ino, bool)>,
     pub syncs: u32,
     /// Pages promised and not yet used or dropped.
@@ -47,6 +51,8 @@ impl Inner {
             space: u64::MAX,
             written: Vec::new(),
             read: Vec::new(),
+            nodes: Vec::new(),
+            dirtied: VecDeque::new(),
             fsyncs: Vec::new(),
             syncs: 0,
             promised: 0,
@@ -90,6 +96,7 @@ impl FileSystem for Inner {
     }
     fn setattr(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> Result<Attr, FsError> {
         self.takes_space()?;
+        self.dirtied.push_back(ino);
         self.model.setattr(cx, ino, change)
     }
     fn create(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError> {
@@ -183,6 +190,13 @@ impl FileSystem for Inner {
         }
         self.promised -= pages;
         self.model.write_back(cx, ino, offset, data.part(0, length), are_new)
+    }
+    fn next_dirtied(&mut self) -> Option<Ino> {
+        self.dirtied.pop_front()
+    }
+    fn write_inode(&mut self, cx: &mut Cx, ino: Ino) -> Result<(), FsError> {
+        self.nodes.push((cx.now(), ino));
+        Ok(())
     }
     fn wants_write_back(&self) -> bool {
         self.wants

@@ -104,6 +104,11 @@ impl<'a> InodeNode<'a> {
         })
     }
 
+    /// Sets how many bytes of inline data a deletion's inode had, which are not in its node. The checksum stays.
+    pub(crate) fn set_data_len(node: &mut [u8], bytes: usize) {
+        put32(node, 112, u32::try_from(bytes).expect("at most 4 KiB"));
+    }
+
     /// Changes the size in a node that is whole.
     pub fn set_size(node: &mut [u8], size: u64) {
         put64(node, 48, size);

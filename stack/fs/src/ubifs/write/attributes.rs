@@ -118,7 +118,7 @@ impl<V: LebVolume> Ubifs<V> {
         let done = self.reserve(cx, BASE_HEAD, len).and_then(|()| {
             let making = Making { item: ItemType::File, data: value.to_vec(), size: value.len() as u64 };
             let mut inode = self.new_inode(cx, host, NewInode::of_root(0o777), making)?;
-            inode.flags = inode_flags::XATTR;
+            inode.flags |= inode_flags::XATTR;
             let slot = self.inodes.insert(inode);
             let now = self.now(cx);
             let inode = self.inodes.at_mut(host);
@@ -158,12 +158,11 @@ impl<V: LebVolume> Ubifs<V> {
         let (host_ino, is_sync) = (inode.ino, inode.is_dir_sync());
         let value_ino = self.inodes.at(slot).ino;
         self.begin();
-        // The value comes first: who syncs the host syncs the value.
-        let (value_at, value_len) = self.put_inode(slot, Group::In);
-        let (host_at, host_len) = self.put_inode(host, Group::Last);
-        let place = self.append(cx, BASE_HEAD, &[value_ino, host_ino], is_sync)?;
-        self.index.put(&mut self.nodes, cx, place.branch(Key::inode(value_ino), value_at, value_len))?;
+        let (host_at, host_len) = self.put_inode(host, Group::In);
+        let (value_at, value_len) = self.put_inode(slot, Group::Last);
+        let place = self.append(cx, BASE_HEAD, &[host_ino, value_ino], is_sync)?;
         self.index.put(&mut self.nodes, cx, place.branch(Key::inode(host_ino), host_at, host_len))?;
+        self.index.put(&mut self.nodes, cx, place.branch(Key::inode(value_ino), value_at, value_len))?;
         self.settle();
         self.inode_was_written(slot);
         self.inode_was_written(host);

@@ -22,6 +22,14 @@ const LEAST_GAIN: usize = 64;
 /// Largest file.
 const MAX_BYTES: u64 = (MAX_BLOCK as u64 + 1) * BLOCK_BYTES as u64;
 
+/// What was promised has space.
+fn without_space(error: UbifsError) -> UbifsError {
+    match error {
+        UbifsError::NoSpace => UbifsError::ReadOnly { why: "there is no space for what was promised" },
+        other => other,
+    }
+}
+
 /// What is promised for a page: with index nodes, if it may be new.
 fn page_request(is_new: bool) -> Request {
     Request { new_page: is_new, changed_page: !is_new, ..Request::default() }
@@ -114,7 +122,7 @@ impl<V: LebVolume> Ubifs<V> {
             }
             fs.write_blocks(cx, slot, offset, data.part(0, len as u32))?;
             if is_sync && fs.inodes.at(slot).dirty_since.is_some() {
-                fs.write_inode(cx, slot)?;
+                fs.write_dirty_inode(cx, slot)?;
             }
             Ok(len as u32)
         })
@@ -236,10 +244,7 @@ impl<V: LebVolume> Ubifs<V> {
             let part = data.part((at - offset) as u32, (next - at) as u32);
             if let Err(error) = self.write_part(cx, slot, at, part) {
                 self.release_blocks();
-                return Err(match error {
-                    UbifsError::NoSpace => UbifsError::ReadOnly { why: "there is no space for what was promised" },
-                    other => other,
-                });
+                return Err(without_space(error));
             }
             let request = std::mem::take(&mut self.promised[block]);
             self.release_budget(&request);
@@ -266,11 +271,9 @@ impl<V: LebVolume> Ubifs<V> {
                 Payload::Length(_) => part.fill(0),
             }
         }
-        let is_straddled = start + Self::BLOCK > size;
-        let must_write = if is_straddled { size > synced_size } else { start >= synced_size };
-        if must_write && self.inodes.at(slot).dirty_since.is_some() {
+        if (start + Self::BLOCK).min(size) > synced_size && self.inodes.at(slot).dirty_since.is_some() {
             // The inode comes before the data that it does not know of.
-            self.write_inode(cx, slot)?;
+            self.write_dirty_inode(cx, slot)?;
         }
         self.write_block(cx, slot, number, len)
     }
@@ -343,7 +346,7 @@ impl<V: LebVolume> Ubifs<V> {
             }
             fs.dirty(cx, slot)?;
             fs.apply(cx, slot, change);
-            if fs.inodes.at(slot).is_sync() { fs.write_inode(cx, slot) } else { Ok(()) }
+            if fs.inodes.at(slot).is_sync() { fs.write_dirty_inode(cx, slot) } else { Ok(()) }
         })?;
         Ok(slot)
     }
@@ -372,14 +375,53 @@ impl<V: LebVolume> Ubifs<V> {
     }
 
     /// Cuts a file. The last block is written again, if the cut goes through it.
-    fn truncate(&mut self, cx: &mut Cx, slot: u32, change: &SetAttr) -> Result<()> {
-        let new_size = change.size.unwrap_or_default();
-        let request = Request {
+    /// What a truncation needs.
+    fn truncation_request(new_size: u64) -> Request {
+        Request {
             changed_page: !new_size.is_multiple_of(Self::BLOCK),
             changed_inodes: 1,
             changed_inline: TruncationNode::BYTES as u32,
             ..Request::default()
-        };
+        }
+    }
+
+    /// Truncates a file within a page whose space was promised, and of which `data` is left: the truncation finds a node then of which
+    /// nothing is to be cut. The promise is used up but where there is no space for the truncation.
+    pub(super) fn truncate_within(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        change: &SetAttr,
+        data: Payload<'_>,
+        is_new: bool,
+    ) -> FsResult<u32> {
+        let new_size = change.size.unwrap_or_default();
+        let request = Self::truncation_request(new_size);
+        let mut is_promised = true;
+        let done = self.get_file(cx, ino).and_then(|slot| {
+            self.change(|fs| {
+                fs.reserve_budget(cx, &request)?;
+                is_promised = false;
+                fs.drop_promises(&[is_new]);
+                if let Payload::Bytes(bytes) = data {
+                    fs.block[..bytes.len()].copy_from_slice(bytes);
+                }
+                let done = fs
+                    .write_block(cx, slot, (new_size / Self::BLOCK) as u32, data.len())
+                    .and_then(|()| fs.write_truncation(cx, slot, change, new_size));
+                fs.release_budget(&request);
+                done.map_err(without_space).map(|()| slot)
+            })
+        });
+        if is_promised && !matches!(done, Ok(_) | Err(FsError::NoSpace)) {
+            self.drop_promises(&[is_new]);
+        }
+        done
+    }
+
+    fn truncate(&mut self, cx: &mut Cx, slot: u32, change: &SetAttr) -> Result<()> {
+        let new_size = change.size.unwrap_or_default();
+        let request = Self::truncation_request(new_size);
         match self.reserve_budget(cx, &request) {
             Ok(()) => {
                 let done = self.write_truncation(cx, slot, change, new_size);
@@ -450,7 +492,7 @@ impl<V: LebVolume> Ubifs<V> {
             let inode = fs.inodes.at(slot);
             let number = inode.ino;
             if inode.dirty_since.is_some() && (!data_only || inode.size_is_dirty) {
-                fs.write_inode(cx, slot)?;
+                fs.write_dirty_inode(cx, slot)?;
             }
             for head in [BASE_HEAD, DATA_HEAD] {
                 if fs.nodes.head(head).inos.contains(&number) && !fs.options.known_bad.skip_write_buffer {

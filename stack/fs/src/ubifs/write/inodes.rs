@@ -83,6 +83,7 @@ impl Inode {
             data,
         }
         .encode_without_crc(node, group, sqnum);
+        InodeNode::set_data_len(node, self.data.len());
     }
 
     fn decode(ino: u32, node: &InodeNode<'_>, item: ItemType) -> Inode {
@@ -127,6 +128,8 @@ pub(super) struct Inodes {
     /// Dirty ones and since when, the longest first; some are clean again.
     dirty: VecDeque<(u32, Ns)>,
     dirty_count: usize,
+    /// Inodes that became dirty, for a cache above that has them written; none without one.
+    dirtied: Option<VecDeque<u32>>,
     /// The directory above each directory that was looked up or made. They stay when the inode leaves memory, as names in
     /// Linux's cache keep those above them.
     above: BTreeMap<u32, u32>,
@@ -197,6 +200,15 @@ impl Inodes {
         self.unused.push(slot);
     }
 
+    /// Whether dirty inodes are not written until somebody else says so.
+    pub fn is_watched(&self) -> bool {
+        self.dirtied.is_some()
+    }
+
+    pub fn next_dirtied(&mut self) -> Option<u32> {
+        self.dirtied.get_or_insert_default().pop_front()
+    }
+
     pub fn has_dirty(&self) -> bool {
         self.dirty_count > 0
     }
@@ -260,6 +272,10 @@ impl<V: LebVolume> Ubifs<V> {
         inode.dirty_since = Some(cx.now());
         self.inodes.dirty.push_back((slot, cx.now()));
         self.inodes.dirty_count += 1;
+        let ino = self.inodes.at(slot).ino;
+        if let Some(dirtied) = &mut self.inodes.dirtied {
+            dirtied.push_back(ino);
+        }
         if self.inodes.dirty_count == 1 {
             let interval = self.options.writeback_interval.0.max(1);
             self.next_writeback = self.next_writeback.max(Ns((cx.now().0 / interval + 1) * interval));
@@ -292,7 +308,7 @@ impl<V: LebVolume> Ubifs<V> {
                 self.inodes.dirty.push_front((slot, since));
                 break;
             }
-            if let Err(error) = self.write_inode(cx, slot) {
+            if let Err(error) = self.write_dirty_inode(cx, slot) {
                 self.inodes.dirty.push_front((slot, since));
                 return Err(error);
             }

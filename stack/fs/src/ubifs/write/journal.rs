@@ -176,7 +176,7 @@ impl<V: LebVolume> Ubifs<V> {
 
     /// Writes an inode that is dirty. One without a link is not written: it goes when it is closed.
     /// Errors: there is no space; the medium's.
-    pub(super) fn write_inode(&mut self, cx: &mut Cx, slot: u32) -> Result<()> {
+    pub(super) fn write_dirty_inode(&mut self, cx: &mut Cx, slot: u32) -> Result<()> {
         let inode = self.inodes.at(slot);
         let (ino, nlink) = (inode.ino, inode.nlink);
         if nlink == 0 {
@@ -197,6 +197,7 @@ impl<V: LebVolume> Ubifs<V> {
     /// Deletes an inode without a link, together with its extended attributes.
     /// Errors: there is no space; the medium's.
     pub(super) fn write_deletion(&mut self, cx: &mut Cx, slot: u32) -> Result<()> {
+        self.inodes.at_mut(slot).size = 0;
         let ino = self.inodes.at(slot).ino;
         let mut values = Vec::new();
         if self.inodes.at(slot).xattr_cnt > 0 {

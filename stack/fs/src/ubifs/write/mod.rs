@@ -321,7 +321,7 @@ impl<V: LebVolume> Ubifs<V> {
             return Some(Ns::ZERO);
         }
         let buffers = [BASE_HEAD, DATA_HEAD].into_iter().filter_map(|head| self.nodes.head(head).due);
-        let inodes = self.inodes.has_dirty().then_some(self.next_writeback);
+        let inodes = (self.inodes.has_dirty() && !self.inodes.is_watched()).then_some(self.next_writeback);
         buffers.chain(inodes).min()
     }
 
@@ -335,7 +335,7 @@ impl<V: LebVolume> Ubifs<V> {
                     cx.because(Cause::Flush, |cx| fs.flush_head(cx, head))?;
                 }
             }
-            if fs.next_writeback <= now {
+            if fs.next_writeback <= now && !fs.inodes.is_watched() {
                 let interval = fs.options.writeback_interval.0.max(1);
                 fs.next_writeback = Ns((now.0 / interval + 1) * interval);
                 let before = now.0.checked_sub(fs.options.expire.0);

@@ -172,8 +172,31 @@ impl<V: LebVolume> FileSystem for Ubifs<V> {
         self.write_promised(cx, ino, offset, data, are_new)
     }
 
+    fn cut_within_page(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        change: &SetAttr,
+        data: Payload<'_>,
+        is_new: bool,
+    ) -> Result<Attr, FsError> {
+        let slot = self.truncate_within(cx, ino, change, data, is_new)?;
+        Ok(self.attr(slot))
+    }
+
     fn let_go(&mut self, _: Ino, are_new: &[bool]) {
         self.drop_promises(are_new);
+    }
+
+    fn next_dirtied(&mut self) -> Option<Ino> {
+        self.inodes.next_dirtied().map(|ino| Ino(ino.into()))
+    }
+
+    fn write_inode(&mut self, cx: &mut Cx, ino: Ino) -> Result<(), FsError> {
+        self.change(|fs| match fs.inodes.find(ino.0 as u32) {
+            Some(slot) if fs.inodes.at(slot).dirty_since.is_some() => fs.write_dirty_inode(cx, slot),
+            _ => Ok(()),
+        })
     }
 
     fn wants_write_back(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What a call writes, beside Linux: `nandlab study fastmap-latency --kernel` shows it of a guest.
 
-use sim::seam::{FileSystem, NewInode, PageState, Payload, RamVolume, ReadInto, SetXattr, StatFs};
+use sim::seam::{FileSystem, Ino, LebVolume, NewInode, PageState, Payload, RamVolume, ReadInto, SetXattr, StatFs};
 use sim::{Cx, Ns};
 
 use super::*;
@@ -242,4 +242,46 @@ fn pages_are_wanted_once_and_of_calls_that_can_be_made_again() {
         fs.wants_write_back()
     });
     assert_eq!(wants, [true, false]);
+}
+
+/// The order in which Linux 6.12 wrote these nodes, as a guest's flash has them: `chmod` of one file, an overwrite of another,
+/// and 3 s later a `chmod` of a third. Its flusher goes through inodes and pages in one list.
+#[test]
+fn an_inode_is_written_after_its_pages_and_after_older_inodes() {
+    let cx = &mut Cx::new();
+    let make =
+        mkfs::Options { compress: mkfs::Compress::Always(Compression::None), ..mkfs::Options::new(2048, 126_976, 60) };
+    let inner = Ubifs::format(RamVolume::new(60, 126_976, 2048), cx, &make, Options::default()).unwrap();
+    let mut fs = PageCache::new(inner, cache::Config::linux(1 << 30));
+    let root = FileSystem::root(&fs);
+    let [a, b, c] = [b"a", b"b", b"c"].map(|name| fs.create(cx, root, name, NewInode::of_root(0o644)).unwrap().ino);
+    fs.write(cx, b, 0, Payload::Bytes(&[7; 3 * 4096])).unwrap();
+    fs.sync(cx).unwrap();
+    let last = fs.inner().sqnum;
+    let chmod = sim::seam::SetAttr { mode: Some(0o600), ..Default::default() };
+    cx.wait_until(SECOND);
+    fs.setattr(cx, a, &chmod).unwrap();
+    cx.wait_until(SECOND * 2);
+    fs.write(cx, b, 0, Payload::Bytes(&[8; 3 * 4096])).unwrap();
+    cx.wait_until(SECOND * 5);
+    fs.setattr(cx, c, &chmod).unwrap();
+    while fs.next_wake().is_some() {
+        fs.wake(cx).unwrap();
+    }
+    fs.sync(cx).unwrap();
+    let mut nodes = Vec::new();
+    for lnum in 0..60 {
+        let mut leb = vec![0; 126_976];
+        fs.inner_mut().volume_mut().read(cx, sim::Lnum(lnum), 0, &mut leb).unwrap();
+        for at in (0..leb.len()).step_by(8).filter(|&at| leb[at..at + 4] == 0x0610_1831_u32.to_le_bytes()) {
+            let number = u64::from_le_bytes(leb[at + 8..at + 16].try_into().unwrap());
+            let ino = u32::from_le_bytes(leb[at + 24..at + 28].try_into().unwrap());
+            if number > last && leb[at + 20] <= 1 {
+                nodes.push((number, leb[at + 20], Ino(ino.into())));
+            }
+        }
+    }
+    nodes.sort_unstable();
+    let order: Vec<_> = nodes.into_iter().map(|(_, kind, ino)| (kind, ino)).collect();
+    assert_eq!(order, [(0, a), (1, b), (1, b), (1, b), (0, b), (0, c)], "kind (0 of inodes, 1 of data) and inode");
 }
