@@ -210,7 +210,8 @@ fn linux_goes_on(dir: &Path, name: &str, shape: Shape, whole: &str) -> usize {
 fn clean_and_cut(dir: &Path, name: &str, shape: Shape, seed: u32, cuts: impl Iterator<Item = (u64, u64)>) -> usize {
     let (mut volume, units) = stress(shape, seed, 500, None);
     let whole = flash(dir, &format!("{name}-clean"), shape, &mut volume);
-    assert!(linux_goes_on(dir, &format!("{name}-clean"), shape, &whole) > 100);
+    let names = linux_goes_on(dir, &format!("{name}-clean"), shape, &whole);
+    assert!(names > 100, "{name}: {names} names");
     let mut flashes = 1;
     for (number, (part, parts)) in cuts.enumerate() {
         let (mut volume, _) = stress(shape, seed, 500, Some((units * part / parts).max(1)));
@@ -247,7 +248,7 @@ fn linux_finds_what_our_ubifs_wrote() {
         for (number, compression) in (0..).zip([None, Lzo, Zlib, Zstd]) {
             let parts: Vec<(u64, u64)> = (0..cuts).map(|_| (rng.below(10_000) + 1, 10_001)).collect();
             let shape = Shape { compression, ..shape };
-            flashes += clean_and_cut(&dir, &format!("{at}-{number}"), shape, 11 + 4 * at + number, parts.into_iter());
+            flashes += clean_and_cut(&dir, &format!("{at}-{number}"), shape, 31 + 4 * at + number, parts.into_iter());
         }
     }
     println!("{flashes} flashes of ours, clean and cut, mounted and changed by Linux: none differs");
