@@ -337,6 +337,18 @@ fn an_inode_that_is_dirty_has_its_turn_with_its_pages() {
     assert_eq!(world.fs.inner().nodes[2..], [(seconds(100), root)]);
 }
 
+/// Memory of four pages, all of them dirty: the list is emptied from its beginning, where an inode without pages is.
+#[test]
+fn an_inode_that_leaves_the_list_for_room_is_written() {
+    let mut world = World::new(Config { memory_bytes: 4 * PAGE, ..ROOMY });
+    let [file, other] = ["f", "g"].map(|name| world.create(name));
+    let chmod = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    world.fs.setattr(&mut world.cx, other, &chmod).unwrap();
+    world.write_pages(file, 0, 5);
+    assert_eq!(world.fs.inner().nodes, [(Ns::ZERO, other)]);
+    assert_eq!(world.fs.counters().written[WriteBack::Eviction], 4);
+}
+
 /// Who lacks space for another reason has it said at once.
 #[test]
 fn a_call_without_space_writes_nothing_unless_that_is_wanted() {
