@@ -272,44 +272,48 @@ impl<F: FileSystem> PageCache<F> {
     }
 
     /// The file has another size, which the inner file system knows already.
-    pub(super) fn resize(&mut self, slot: u32, size: u64) {
+    pub(super) fn resize(&mut self, cx: &mut Cx, slot: u32, size: u64) -> Result<(), FsError> {
         let old = std::mem::replace(&mut self.inodes.at_mut(slot).size, size);
         if size >= old {
-            return;
+            return Ok(());
         }
         self.drop_pages(slot, size.div_ceil(PAGE_BYTES), u64::MAX);
         self.clear(slot, size, size.next_multiple_of(PAGE_BYTES));
+        let last = size / PAGE_BYTES;
+        if !size.is_multiple_of(PAGE_BYTES) && self.inodes.at(slot).table.is_dirty(last) {
+            self.write_run(cx, slot, last, 1, WriteBack::Truncate)?;
+        }
         self.inodes.remove_if_idle(slot);
+        Ok(())
     }
 
-    /// The dirty page through which a change cuts a file.
-    pub(super) fn page_at_cut(&self, ino: Ino, change: &SetAttr) -> Option<(u32, u64)> {
-        let (size, slot) = (change.size?, self.inodes.find(ino)?);
+    /// Changes an inode, and writes the page in which that cuts it. `None` if there is no such page that is dirty, or the inner file system
+    /// leaves it to the cache.
+    pub(super) fn cut_dirty_page(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> Result<Option<Attr>, FsError> {
+        let (Some(size), Some(slot)) = (change.size, self.inodes.find(ino)) else { return Ok(None) };
         let (inode, index) = (self.inodes.at(slot), size / PAGE_BYTES);
-        let is_cut = size < inode.size && !size.is_multiple_of(PAGE_BYTES) && inode.table.is_dirty(index);
-        is_cut.then_some((slot, index))
-    }
-
-    /// Changes an inode, and writes the page in which that cuts it.
-    pub(super) fn cut_within(&mut self, cx: &mut Cx, slot: u32, index: u64, change: &SetAttr) -> Result<Attr, FsError> {
-        let inode = self.inodes.at(slot);
-        let (ino, is_new) = (inode.ino, inode.table.is_new(index));
-        let page = inode.table.get(index).expect("a dirty page is cached");
-        let length = (change.size.unwrap_or_default() % PAGE_BYTES) as u32;
+        let Some(page) = inode
+            .table
+            .get(index)
+            .filter(|_| size < inode.size && !size.is_multiple_of(PAGE_BYTES) && inode.table.is_dirty(index))
+        else {
+            return Ok(None);
+        };
+        let length = (size % PAGE_BYTES) as u32;
         let data = match self.pages.contents(page) {
             Some(contents) => Payload::Bytes(&contents[..length as usize]),
             None => Payload::Length(length),
         };
-        let done = self.inner.cut_within_page(cx, ino, change, data, is_new);
-        if done != Err(FsError::NoSpace) {
+        let done = self.inner.cut_within_page(cx, ino, change, data, inode.table.is_new(index))?;
+        if done.is_some() {
             self.inodes.at_mut(slot).table.set_clean(index);
             self.pages.set_clean(page);
             self.dirty -= 1;
             self.counters.calls += 1;
-            self.counters.written.0[WriteBack::Truncate as usize] += u64::from(done.is_ok());
+            self.counters.written.0[WriteBack::Truncate as usize] += 1;
             self.share.add(cx.now(), 1);
         }
-        done
+        Ok(done)
     }
 
     /// A range of a file is a hole, as the inner file system knows already.

@@ -24,12 +24,10 @@ impl<F: FileSystem> PageCache<F> {
     }
 
     /// The inode has these attributes now.
-    fn changed(&mut self, attr: &Attr) {
-        let Some(slot) = self.inodes.find(attr.ino) else { return };
+    fn changed(&mut self, cx: &mut Cx, attr: &Attr) -> Result<(), FsError> {
+        let Some(slot) = self.inodes.find(attr.ino) else { return Ok(()) };
         self.inodes.at_mut(slot).is_sync = attr.flags.has(InodeFlags::SYNC);
-        if attr.file_type == FileType::Regular {
-            self.resize(slot, attr.size);
-        }
+        if attr.file_type == FileType::Regular { self.resize(cx, slot, attr.size) } else { Ok(()) }
     }
 }
 
@@ -51,11 +49,11 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     }
 
     fn setattr(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> Result<Attr, FsError> {
-        let attr = self.with_space(cx, |cache, cx| match cache.page_at_cut(ino, change) {
-            Some((slot, index)) => cache.cut_within(cx, slot, index, change),
+        let attr = self.with_space(cx, |cache, cx| match cache.cut_dirty_page(cx, ino, change)? {
+            Some(attr) => Ok(attr),
             None => cache.inner.setattr(cx, ino, change),
         })?;
-        self.changed(&attr);
+        self.changed(cx, &attr)?;
         Ok(attr)
     }
 

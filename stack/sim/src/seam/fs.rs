@@ -486,21 +486,20 @@ pub trait FileSystem {
     }
 
     /// As [`setattr`](Self::setattr) that cuts a regular file within a page that a cache above has kept: `data` is what the page has up
-    /// to the cut, and `is_new` [`Held::is_new`]. It is written, and its promise used up, but where there is no space for the cut.
+    /// to the cut, and `is_new` [`Held::is_new`]. The page is written, and its promise used up. `None` of a file system that does not write
+    /// it, and has changed nothing.
     ///
     /// Source: Linux 6.12 `fs/ubifs/file.c` (`do_truncation`), which writes the page first.
-    /// Errors: as `setattr`.
+    /// Errors: as `setattr`; the page is still kept then.
     fn cut_within_page(
         &mut self,
-        cx: &mut Cx,
-        ino: Ino,
-        change: &SetAttr,
-        data: Payload<'_>,
-        is_new: bool,
-    ) -> Result<Attr, FsError> {
-        let attr = self.setattr(cx, ino, change)?;
-        self.write_back(cx, ino, attr.size - u64::from(data.len()), data, &[is_new])?;
-        Ok(attr)
+        _cx: &mut Cx,
+        _ino: Ino,
+        _change: &SetAttr,
+        _data: Payload<'_>,
+        _is_new: bool,
+    ) -> Result<Option<Attr>, FsError> {
+        Ok(None)
     }
 
     /// The contents of pages that were kept are dropped, with their promises: `are_new` has [`Held::is_new`] of each. The inode may

@@ -385,8 +385,9 @@ impl<V: LebVolume> Ubifs<V> {
         }
     }
 
-    /// Truncates a file within a page whose space was promised, and of which `data` is left: the truncation finds a node then of which
-    /// nothing is to be cut. The promise is used up but where there is no space for the truncation.
+    /// Truncates a file within a page whose space was promised, and of which `data` is left. The page comes first, so that the truncation
+    /// finds a node of which nothing is to be cut.
+    /// Errors: the page keeps its promise.
     pub(super) fn truncate_within(
         &mut self,
         cx: &mut Cx,
@@ -395,28 +396,22 @@ impl<V: LebVolume> Ubifs<V> {
         data: Payload<'_>,
         is_new: bool,
     ) -> FsResult<u32> {
+        let slot = self.get_file(cx, ino)?;
         let new_size = change.size.unwrap_or_default();
         let request = Self::truncation_request(new_size);
-        let mut is_promised = true;
-        let done = self.get_file(cx, ino).and_then(|slot| {
-            self.change(|fs| {
-                fs.reserve_budget(cx, &request)?;
-                is_promised = false;
-                fs.drop_promises(&[is_new]);
-                if let Payload::Bytes(bytes) = data {
-                    fs.block[..bytes.len()].copy_from_slice(bytes);
-                }
-                let done = fs
-                    .write_block(cx, slot, (new_size / Self::BLOCK) as u32, data.len())
-                    .and_then(|()| fs.write_truncation(cx, slot, change, new_size));
-                fs.release_budget(&request);
-                done.map_err(without_space).map(|()| slot)
-            })
-        });
-        if is_promised && !matches!(done, Ok(_) | Err(FsError::NoSpace)) {
-            self.drop_promises(&[is_new]);
-        }
-        done
+        self.change(|fs| {
+            fs.reserve_budget(cx, &request)?;
+            if let Payload::Bytes(bytes) = data {
+                fs.block[..bytes.len()].copy_from_slice(bytes);
+            }
+            let done = fs
+                .write_block(cx, slot, (new_size / Self::BLOCK) as u32, data.len())
+                .and_then(|()| fs.write_truncation(cx, slot, change, new_size));
+            fs.release_budget(&request);
+            done.map_err(without_space)?;
+            fs.drop_promises(&[is_new]);
+            Ok(slot)
+        })
     }
 
     fn truncate(&mut self, cx: &mut Cx, slot: u32, change: &SetAttr) -> Result<()> {

@@ -200,6 +200,26 @@ impl Inodes {
         self.unused.push(slot);
     }
 
+    /// Entries of the list of those that are dirty, void ones too.
+    #[cfg(test)]
+    pub fn listed(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// Drops entries of inodes that were written, if they are most.
+    fn prune(&mut self) {
+        if self.dirty.len() > 2 * self.dirty_count + 64 {
+            let mut dirty = std::mem::take(&mut self.dirty);
+            dirty.retain(|&entry| self.is_dirty_since(entry));
+            self.dirty = dirty;
+        }
+    }
+
+    /// Whether an entry still stands for its inode.
+    fn is_dirty_since(&self, (slot, since): (u32, Ns)) -> bool {
+        self.slots[slot as usize].as_ref().and_then(|inode| inode.dirty_since) == Some(since)
+    }
+
     /// Whether dirty inodes are not written until somebody else says so.
     pub fn is_watched(&self) -> bool {
         self.dirtied.is_some()
@@ -272,6 +292,7 @@ impl<V: LebVolume> Ubifs<V> {
         inode.dirty_since = Some(cx.now());
         self.inodes.dirty.push_back((slot, cx.now()));
         self.inodes.dirty_count += 1;
+        self.inodes.prune();
         let ino = self.inodes.at(slot).ino;
         if let Some(dirtied) = &mut self.inodes.dirtied {
             dirtied.push_back(ino);
@@ -301,7 +322,7 @@ impl<V: LebVolume> Ubifs<V> {
             && let Some((slot, since)) = self.inodes.dirty.pop_front()
         {
             count -= 1;
-            if self.inodes.slots[slot as usize].as_ref().and_then(|inode| inode.dirty_since) != Some(since) {
+            if !self.inodes.is_dirty_since((slot, since)) {
                 continue;
             }
             if before.is_some_and(|before| since > before) {

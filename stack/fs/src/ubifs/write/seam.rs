@@ -179,9 +179,9 @@ impl<V: LebVolume> FileSystem for Ubifs<V> {
         change: &SetAttr,
         data: Payload<'_>,
         is_new: bool,
-    ) -> Result<Attr, FsError> {
+    ) -> Result<Option<Attr>, FsError> {
         let slot = self.truncate_within(cx, ino, change, data, is_new)?;
-        Ok(self.attr(slot))
+        Ok(Some(self.attr(slot)))
     }
 
     fn let_go(&mut self, _: Ino, are_new: &[bool]) {

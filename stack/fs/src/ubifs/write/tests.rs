@@ -127,6 +127,57 @@ fn write_backs_that_fail_release_what_was_promised_once() {
     assert_eq!(left, [5 * 4144, 0]);
 }
 
+/// A cut within a page that has space promised: without space for the cut nothing changes, with it the promise is used up, and where the
+/// medium fails it is left to who kept the page.
+#[test]
+fn a_cut_within_a_page_uses_up_its_promise_once() {
+    let cx = &mut Cx::new();
+    let make =
+        mkfs::Options { compress: mkfs::Compress::Always(Compression::None), ..mkfs::Options::new(2048, 126_976, 60) };
+    let mut fs = Ubifs::format(RamVolume::new(60, 126_976, 2048), cx, &make, Options::default()).unwrap();
+    let ino = fs.create(cx, FileSystem::root(&fs), b"a", NewInode::of_root(0o644)).unwrap().ino;
+    fs.sync(cx).unwrap();
+    fs.hold_back(cx, ino, 0, 4096, PageState::Absent).unwrap();
+    let cut = |fs: &mut Ubifs<RamVolume>, cx: &mut Cx| {
+        let change = sim::seam::SetAttr::size(100);
+        fs.cut_within_page(cx, ino, &change, Payload::Bytes(&[7; 100]), true)
+    };
+    let promised = |fs: &Ubifs<RamVolume>| (fs.budget.data_growth, fs.budget.pages());
+    let room = fs.available(fs.calc_min_index_lebs()) - fs.outstanding();
+    let mut full = fs.clone();
+    full.budget.data_growth += room;
+    assert_eq!((cut(&mut full, cx), promised(&full)), (Err(FsError::NoSpace), (4144 + room, 1)));
+    assert_eq!(full.getattr(cx, ino).unwrap().size, 4096);
+    let mut broken = fs.clone();
+    *broken.volume_mut() = RamVolume::new(1, 126_976, 2048);
+    assert!(cut(&mut broken, cx).is_err_and(|error| error != FsError::NoSpace));
+    assert_eq!(promised(&broken), (4144, 1));
+    broken.let_go(ino, &[true]);
+    // 48 bytes of header and 100 of data, in eights; an inode, and 56 of a truncation; a page for each.
+    let written = of_call(&mut fs, cx, |fs, cx| {
+        assert_eq!(cut(fs, cx)?.map(|attr| attr.size), Some(100));
+        fs.fsync(cx, ino, false)
+    });
+    assert_eq!((written, promised(&fs)), ([152, 160 + 56, 2 * 2048 - 152 - 160 - 56], (0, 0)));
+}
+
+/// Inodes that others write, one by one, leave the list of those that are dirty.
+#[test]
+fn the_list_of_dirty_inodes_stays_as_long_as_they_are_many() {
+    let cx = &mut Cx::new();
+    let make = mkfs::Options::new(2048, 126_976, 60);
+    let mut fs = Ubifs::format(RamVolume::new(60, 126_976, 2048), cx, &make, Options::default()).unwrap();
+    assert_eq!(fs.next_dirtied(), None);
+    let root = FileSystem::root(&fs);
+    for second in 1..2_000 {
+        cx.wait_until(SECOND * second);
+        fs.setattr(cx, root, &sim::seam::SetAttr { mode: Some(0o700), ..Default::default() }).unwrap();
+        assert_eq!(fs.next_dirtied(), Some(root));
+        FileSystem::write_inode(&mut fs, cx, root).unwrap();
+    }
+    assert!(fs.inodes.listed() <= 66, "{} entries", fs.inodes.listed());
+}
+
 /// What `stat -f` said in Linux 6.12 of file systems that it had made on 64 and 256 eraseblocks of 128 KiB with pages of 2 KiB, empty and with
 /// a synchronized file of 100 pages: blocks, free, available.
 #[test]
