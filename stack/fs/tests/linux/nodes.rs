@@ -152,7 +152,8 @@ fn on_ours(seed: u64) -> Vec<String> {
         }
     }
     fs.sync(cx).unwrap();
-    let mut volume = fs.into_inner().lose_power();
+    // The guest unmounts.
+    let mut volume = fs.into_inner().unmount(cx).unwrap();
     let mut bytes = Vec::new();
     for lnum in 0..LEBS {
         let mut leb = vec![0; LEB as usize];
