@@ -7,8 +7,7 @@ use sim::Ns;
 /// After this time what was written counts for half.
 const PERIOD: Ns = Ns(3_000_000_000);
 
-/// Pages written back. Halving is what makes the two differ: of what all wrote one page is never forgotten, of what this
-/// device wrote all can be.
+/// Pages written back. The total begins with one that nobody wrote, and is halved down to 1; the device's own can become 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     all: u64,
