@@ -158,6 +158,8 @@ pub struct Compressor {
     zstd: Option<zstd::bulk::Compressor<'static>>,
     zlib: Option<Compress>,
     last: Last,
+    /// LZO to the same bytes as Linux.
+    as_linux: bool,
 }
 
 /// The last block that became shorter, and what it became: programs that fill files write the same page again and again.
@@ -189,7 +191,7 @@ impl Last {
 
 impl Clone for Compressor {
     fn clone(&self) -> Self {
-        Compressor::new()
+        Compressor { as_linux: self.as_linux, ..Compressor::new() }
     }
 }
 
@@ -203,6 +205,12 @@ impl Compressor {
     /// A compressor of every algorithm.
     pub fn new() -> Compressor {
         Compressor::default()
+    }
+
+    /// One whose LZO makes the same bytes as Linux's: for file systems that are written to while they are mounted. [`new`](Self::new)'s
+    /// makes fewer, and takes longer for it.
+    pub fn of_linux() -> Compressor {
+        Compressor { as_linux: true, ..Compressor::new() }
     }
 
     /// Compresses `block` into `out`, and returns the length. `None` if it does not fit: `out` bounds what is worth it.
@@ -219,7 +227,10 @@ impl Compressor {
 
     fn pack(&mut self, algorithm: Algorithm, block: &[u8], out: &mut [u8]) -> Option<usize> {
         match algorithm {
-            Algorithm::Lzo => self.lzo.get_or_insert_with(lzo::Lzo::new).compress(block, out),
+            Algorithm::Lzo => {
+                let lzo = self.lzo.get_or_insert_with(lzo::Lzo::new);
+                if self.as_linux { lzo.compress_as_linux(block, out) } else { lzo.compress(block, out) }
+            }
             Algorithm::Deflate => {
                 let level = flate2::Compression::new(DEFLATE_LEVEL);
                 let new = || Compress::new_with_window_bits(level, false, WINDOW_BITS);

@@ -1,8 +1,8 @@
-//! A compressor of LZO1X.
+//! Compressors of LZO1X.
 //!
-//! Written from the description of the stream in Linux (`Documentation/staging/lzo.rst`). It remembers where three bytes
-//! stood before in chains, takes the match that saves most, and waits a byte where the next one saves more. Decompression
-//! is that of `lzokay`.
+//! Written from the description of the stream in Linux (`Documentation/staging/lzo.rst`). One searches: it remembers where three bytes
+//! stood before in chains, takes the match that saves most, and waits a byte where the next one saves more. The other makes the same bytes
+//! as Linux, whose file systems compress while they run: it takes the first match that it meets. Decompression is that of `lzokay`.
 
 /// Longest block, the largest page of a processor: places in it are 16 bits, and one is kept for none.
 const MAX_BLOCK: usize = 0x1_0000;
@@ -17,6 +17,12 @@ const DEPTH: u32 = 32;
 const NEAR: usize = 2048;
 /// A match up to here takes 3 bytes, and more if it is long.
 const FAR: usize = 16_384;
+
+/// Bits of Linux's hash of four bytes, its factor, and bytes at the end that it does not look at.
+/// Source: Linux 6.12, `lib/lzo/lzodefs.h` and `lzo1x_1_do_compress`.
+const LINUX_HASH: (u32, u32, usize) = (13, 0x1824_429d, 20);
+/// Longest block that Linux compresses as a whole.
+const LINUX_BLOCK: usize = 0xc000;
 
 /// A match: bytes that stood before.
 #[derive(Clone, Copy, Default)]
@@ -40,6 +46,8 @@ pub struct Lzo {
     head: Box<[u16; 1 << HASH_BITS]>,
     /// The place before it with the same hash, plus one.
     before: Vec<u16>,
+    /// Last place of each hash of Linux's.
+    linux: Box<[u16; 1 << LINUX_HASH.0]>,
 }
 
 /// The output, which may be too short.
@@ -70,8 +78,6 @@ impl Out<'_> {
         let count = literals.len();
         match count {
             0 => return Some(()),
-            // The first instruction has its own form.
-            1..=238 if self.at == 0 => self.put(17 + count as u8)?,
             1..=3 => self.bytes[self.few] |= count as u8,
             4..=18 => self.put(count as u8 - 3)?,
             _ => {
@@ -82,6 +88,26 @@ impl Out<'_> {
         self.bytes.get_mut(self.at..self.at + count)?.copy_from_slice(literals);
         self.at += count;
         Some(())
+    }
+
+    /// Literals whose instruction has a form of its own if it is the first.
+    fn literals_or_first(&mut self, literals: &[u8]) -> Option<()> {
+        match literals.len() {
+            count @ 1..=238 if self.at == 0 => {
+                self.put(17 + count as u8)?;
+                self.bytes.get_mut(1..=count)?.copy_from_slice(literals);
+                self.at += count;
+                Some(())
+            }
+            _ => self.literals(literals),
+        }
+    }
+
+    fn end(&mut self) -> Option<usize> {
+        for byte in [0x11, 0, 0] {
+            self.put(byte)?;
+        }
+        Some(self.at)
     }
 
     fn copy(&mut self, Match { len, distance }: Match) -> Option<()> {
@@ -105,8 +131,7 @@ impl Out<'_> {
 }
 
 /// Bytes that two places have in common, the second one later.
-fn common(block: &[u8], a: usize, b: usize) -> usize {
-    let (early, late) = (&block[a..], &block[b..]);
+fn common(early: &[u8], late: &[u8]) -> usize {
     let mut len = 0;
     for (x, y) in early.chunks_exact(8).zip(late.chunks_exact(8)) {
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
@@ -121,7 +146,7 @@ fn common(block: &[u8], a: usize, b: usize) -> usize {
 
 impl Lzo {
     pub fn new() -> Lzo {
-        Lzo { head: Box::new([0; 1 << HASH_BITS]), before: Vec::new() }
+        Lzo { head: Box::new([0; 1 << HASH_BITS]), before: Vec::new(), linux: Box::new([0; 1 << LINUX_HASH.0]) }
     }
 
     fn hash(block: &[u8], at: usize) -> usize {
@@ -154,7 +179,7 @@ impl Lzo {
             if block.get(at + best.len).is_none_or(|&byte| byte != block[place + best.len]) {
                 continue;
             }
-            let found = Match { len: common(block, place, at), distance };
+            let found = Match { len: common(&block[place..], &block[at..]), distance };
             if found.gain() > gain && found.len >= MIN_MATCH {
                 (best, gain) = (found, found.gain());
                 if found.len >= GOOD {
@@ -190,7 +215,7 @@ impl Lzo {
                 }
                 (best, at) = (later, at + 1);
             }
-            out.literals(&block[literals..at])?;
+            out.literals_or_first(&block[literals..at])?;
             out.copy(best)?;
             at += best.len;
             for place in entered..at.min(end) {
@@ -198,11 +223,47 @@ impl Lzo {
             }
             literals = at;
         }
-        out.literals(&block[literals..])?;
-        for byte in [0x11, 0, 0] {
-            out.put(byte)?;
+        out.literals_or_first(&block[literals..])?;
+        out.end()
+    }
+
+    /// As [`compress`](Self::compress), to the same bytes as Linux. A longer block than it takes as a whole is searched.
+    /// Source: Linux 6.12, `lib/lzo/lzo1x_compress.c`: what decides which match is taken.
+    pub fn compress_as_linux(&mut self, block: &[u8], out: &mut [u8]) -> Option<usize> {
+        if block.len() > LINUX_BLOCK {
+            return self.compress(block, out);
         }
-        Some(out.at)
+        let (bits, factor, margin) = LINUX_HASH;
+        self.linux.fill(0);
+        let mut out = Out { bytes: out, at: 0, few: 0 };
+        let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
+        // What has less than 32 bytes is not looked at.
+        let end = if block.len() < 32 { 0 } else { block.len() - margin };
+        // The first five bytes are literals. The longer nothing was found, the less is looked for.
+        let (mut literals, mut at) = (0, 5);
+        while at < end {
+            let slot = &mut self.linux[(word(at).wrapping_mul(factor) >> (32 - bits)) as usize];
+            let place = usize::from(std::mem::replace(slot, at as u16));
+            if word(place) != word(at) {
+                at += 1 + ((at - literals) >> 5);
+                continue;
+            }
+            // Eight bytes are compared at a time. At the end of what is looked at those of the last comparison count as they are.
+            let mut len = 4;
+            while at + len < end || len == 4 {
+                let same = common(&block[place + len..][..8], &block[at + len..][..8]);
+                len += same;
+                if same < 8 {
+                    break;
+                }
+            }
+            out.literals(&block[literals..at])?;
+            out.copy(Match { len, distance: at - place })?;
+            at += len;
+            literals = at;
+        }
+        out.literals_or_first(&block[literals..])?;
+        out.end()
     }
 }
 

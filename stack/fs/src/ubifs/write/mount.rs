@@ -75,7 +75,7 @@ impl<V: LebVolume> Ubifs<V> {
             highest_ino: master.highest_ino as u32,
             gc_lnum: None,
             broken: None,
-            pack: Compressor::new(),
+            pack: Compressor::of_linux(),
             unpack: Decompressor::new(),
             batch: Vec::new(),
             block: Box::new([0; BLOCK_BYTES as usize]),
