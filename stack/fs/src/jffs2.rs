@@ -99,6 +99,17 @@ pub struct KnownBad {
     pub drop_after_failure: bool,
 }
 
+/// What Linux keeps from one mount to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// When its clock began to tick.
+    pub at: Ns,
+    /// A sum of versions that mounts have found.
+    pub versions: u32,
+    /// Blocks that waited for the write buffer so far.
+    pub awaited: u64,
+}
+
 /// How a file system is mounted.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -116,6 +127,8 @@ pub struct Options {
     pub victim: Victim,
     /// When virtual time 0 was.
     pub epoch: Timestamp,
+    /// What Linux has kept since it booted; `None`: it boots with the mount.
+    pub boot: Option<Boot>,
     /// Ticks of Linux's clock in a second: some of its choices go by the tick.
     pub hz: u32,
     /// Time of the processor.
@@ -139,6 +152,7 @@ impl Default for Options {
             compress: Compress::Priority(Packer::ALL),
             victim: Victim::default(),
             epoch: Timestamp::default(),
+            boot: None,
             hz: 100,
             cpu: CpuPrice::FREE,
             page_cache_bytes: 0,
@@ -237,15 +251,18 @@ pub struct Jffs2<F> {
     pages: CleanPages,
     xattrs: Xattrs,
     options: Options,
-    /// When the mount began.
-    switched_on: Ns,
+    boot: Boot,
     levels: Levels,
     highest_ino: u32,
-    /// The inode that is checked next.
-    check_next: u32,
+    /// Inodes that are to be checked, the next one last.
+    to_check: Vec<u32>,
     collected: Collected,
     /// The tick at which garbage collection chose a block last, and how often it had done so in that tick.
     last_draw: (u64, u64),
+    /// Room was made for a node, and what it was made for is not known to be over.
+    is_reserved: bool,
+    /// Signals that were sent to the thread, and that it has not seen.
+    signals: u32,
     counters: Counters,
     mounted: Mounted,
     damages: Damages,
@@ -331,6 +348,11 @@ impl<F: Flash> Jffs2<F> {
         &self.options
     }
 
+    /// For the next mount, if Linux does not boot before.
+    pub fn boot(&self) -> Boot {
+        self.boot
+    }
+
     /// The thresholds of space.
     pub fn levels(&self) -> &Levels {
         &self.levels
@@ -374,8 +396,12 @@ impl<F: Flash> Jffs2<F> {
     /// is taken to be when it mounts, five minutes before its low 32 bits overflow.
     /// Source: Linux 6.12, `INITIAL_JIFFIES`.
     fn tick(&self, cx: &Cx) -> u64 {
+        self.tick_at(cx.now())
+    }
+
+    fn tick_at(&self, time: Ns) -> u64 {
         let hz = self.options.hz;
-        let since = u128::from(cx.now().0.saturating_sub(self.switched_on.0)) * u128::from(hz) / 1_000_000_000;
+        let since = u128::from(time.0.saturating_sub(self.boot.at.0)) * u128::from(hz) / 1_000_000_000;
         u64::from(hz.wrapping_mul(300).wrapping_neg()).wrapping_add(since as u64)
     }
 

@@ -189,6 +189,8 @@ pub struct Blocks {
     pub bad_bytes: u32,
     /// Blocks that became dirty so far.
     dirtied: u64,
+    /// A block was added to those that are to be erased, since somebody last looked.
+    pub is_to_erase: bool,
 }
 
 impl Blocks {
@@ -207,6 +209,7 @@ impl Blocks {
             erasing_bytes: 0,
             bad_bytes: 0,
             dirtied: 0,
+            is_to_erase: false,
         }
     }
 
@@ -253,6 +256,7 @@ impl Blocks {
         }
         if to == List::ErasePending {
             self.erasing += 1;
+            self.is_to_erase = true;
         }
     }
 
@@ -416,10 +420,11 @@ impl Blocks {
         if sizes.used == 0 && sizes.unchecked == 0 {
             self.put(block, how.list());
         } else if matches!(list, List::Collected | List::BadUsed) {
+        } else if is_dirty(sizes.dirty) && !is_dirty(sizes.dirty - added) {
+            // However dirty it is at once.
+            self.put(block, List::Dirty);
         } else if sizes.dirty >= half && sizes.dirty - added < half {
             self.put(block, List::VeryDirty);
-        } else if is_dirty(sizes.dirty) && !is_dirty(sizes.dirty - added) {
-            self.put(block, List::Dirty);
         }
     }
 

@@ -68,7 +68,7 @@ impl<F: Flash> Jffs2<F> {
         self.counters.passes += 1;
         let begun = cx.begin_pass();
         while self.blocks.totals.unchecked > 0 {
-            let ino = self.check_next;
+            let ino = self.to_check.last().copied().unwrap_or_default();
             if self.check_one(cx)? {
                 cx.end_pass(begun, PassKind::Check, ino, (0, 0));
                 return Ok(Pass::Done);
@@ -256,8 +256,6 @@ impl<F: Flash> Jffs2<F> {
             _ if owner == Owner::None => None,
             _ => return Ok(false),
         };
-        // What is written ends with the node: bytes up to the next one stay erased.
-        bytes.truncate((header.len.min(len)) as usize);
         let copy =
             self.put_node(cx, &bytes, (NodeState::Pristine, owner), |offset| entry.map(|one| one.at(offset)), None)?;
         self.counters.copied += 1;
@@ -341,7 +339,9 @@ impl<F: Flash> Jffs2<F> {
             let endian = self.device.endian();
             let is_dirent = Header::read(endian, &bytes).is_ok_and(|header| header.node_type == node_type::DIRENT);
             let node = DirentNode::read(endian, &bytes).filter(|_| is_dirent);
-            if node.is_some_and(|node| node.ino != 0) && bytes[DirentNode::BYTES..] == *name {
+            // A longer name that begins so may take as many words.
+            let is_name = |node: DirentNode| node.ino != 0 && usize::from(node.name_len) == name.len();
+            if node.is_some_and(is_name) && bytes[DirentNode::BYTES..] == *name {
                 return Ok(true);
             }
         }

@@ -29,15 +29,12 @@ struct Buffer {
     bytes: Vec<u8>,
     /// Inodes of which something waits, but for what garbage collection moved.
     inodes: BTreeSet<u32>,
-    /// When the first of it came.
-    since: Ns,
 }
 
 /// What waited in the write buffer of a block in which a program failed.
 #[derive(Debug)]
 pub struct Withdrawn {
     inodes: BTreeSet<u32>,
-    since: Ns,
 }
 
 /// Pages of a block whose out-of-band bytes are looked at before it is taken for erased.
@@ -58,6 +55,8 @@ pub struct Device<F> {
     endian: Endian,
     marker: Marker,
     buffer: Option<Buffer>,
+    /// When the timer was started that ends with the buffer written.
+    timer: Option<Ns>,
 }
 
 impl<F: Flash> Device<F> {
@@ -74,9 +73,8 @@ impl<F: Flash> Device<F> {
             len: 0,
             bytes: vec![0xff; geometry.page_bytes as usize],
             inodes: BTreeSet::new(),
-            since: Ns::ZERO,
         });
-        Device { flash, geometry, endian, marker, buffer }
+        Device { flash, geometry, endian, marker, buffer, timer: None }
     }
 
     pub fn flash(&self) -> &F {
@@ -151,9 +149,16 @@ impl<F: Flash> Device<F> {
         self.buffer.as_ref().filter(|buffer| buffer.len > 0).map(|buffer| (buffer.block, buffer.page))
     }
 
-    /// Since when data wait that a file system call wrote.
-    pub fn waits_since(&self) -> Option<Ns> {
-        self.buffer.as_ref().filter(|buffer| buffer.len > 0 && !buffer.inodes.is_empty()).map(|buffer| buffer.since)
+    /// When the timer was started that ends with the buffer written: with the first call that left something in it. A page that
+    /// is full does not stop it.
+    /// Source: Linux 6.12, `jffs2_dirty_trigger`.
+    pub fn timer(&self) -> Option<Ns> {
+        self.timer
+    }
+
+    /// The timer has ended, or is stopped.
+    pub fn stop_timer(&mut self) {
+        self.timer = None;
     }
 
     /// Writes a node, behind what waits. `ino`: the inode that an fsync of it must push out.
@@ -174,12 +179,12 @@ impl<F: Flash> Device<F> {
         let in_page = offset % page_bytes;
         let mut pushed = false;
         if buffer.len == 0 {
-            (buffer.block, buffer.page, buffer.since) = (block, offset - in_page, cx.now());
+            (buffer.block, buffer.page) = (block, offset - in_page);
             buffer.bytes.fill(0xff);
         } else if in_page == 0 && buffer.page + page_bytes == offset && buffer.block == block {
             // The node before left less than a word to the end of the page.
             self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes))?;
-            buffer.begin(offset, cx.now());
+            buffer.begin(offset);
             pushed = true;
         }
         debug_assert_eq!((buffer.block, buffer.page), (block, offset - in_page), "a write buffer has no gaps");
@@ -204,15 +209,16 @@ impl<F: Flash> Device<F> {
                 buffer.len = waited;
                 return Err(error);
             }
-            buffer.begin(buffer.page + page_bytes, cx.now());
+            buffer.begin(buffer.page + page_bytes);
             pushed = true;
             waited = 0;
             if rest.is_empty() {
                 break;
             }
         }
-        if buffer.len > 0 {
-            buffer.inodes.extend(ino);
+        if let (1.., Some(ino)) = (buffer.len, ino) {
+            buffer.inodes.insert(ino);
+            self.timer.get_or_insert(cx.now());
         }
         Ok(pushed)
     }
@@ -232,23 +238,16 @@ impl<F: Flash> Device<F> {
         }
         let block = buffer.block;
         self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes))?;
-        buffer.begin(buffer.page + page_bytes, cx.now());
+        buffer.begin(buffer.page + page_bytes);
         Ok(Some((block, page_bytes - len)))
     }
 
     /// Empties the write buffer. `None`: nothing waits in it.
-    pub fn withdraw(&mut self, cx: &Cx) -> Option<Withdrawn> {
+    pub fn withdraw(&mut self) -> Option<Withdrawn> {
         let buffer = self.buffer.as_mut().filter(|buffer| buffer.len > 0)?;
-        let (inodes, since) = (std::mem::take(&mut buffer.inodes), buffer.since);
-        buffer.begin(buffer.page, cx.now());
-        Some(Withdrawn { inodes, since })
-    }
-
-    /// What was withdrawn waits again, as far as it is not on flash: since when it did.
-    pub fn waited(&mut self, before: &Withdrawn) {
-        if let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.len > 0) {
-            buffer.since = buffer.since.min(before.since);
-        }
+        let inodes = std::mem::take(&mut buffer.inodes);
+        buffer.begin(buffer.page);
+        Some(Withdrawn { inodes })
     }
 
     /// Clears the bit of a node's type that says that it is not obsolete. Only where bits may fall at any time.
@@ -336,12 +335,11 @@ impl<F: Flash> Device<F> {
 
 impl Buffer {
     /// Nothing waits; the next page is the one at `page`.
-    fn begin(&mut self, page: u32, now: Ns) {
+    fn begin(&mut self, page: u32) {
         self.page = page;
         self.len = 0;
         self.bytes.fill(0xff);
         self.inodes.clear();
-        self.since = now;
     }
 }
 
@@ -365,12 +363,12 @@ mod tests {
 
     /// What garbage collection moves may wait for ever: it is on flash elsewhere too.
     #[test]
-    fn what_a_call_wrote_waits_from_its_first_byte_on() {
+    fn a_timer_runs_from_the_first_call_that_leaves_something_in_the_buffer() {
         let (mut device, mut cx) = (device(), Cx::new());
         cx.idle_until(Ns(5));
         device.write(&mut cx, (0, 0), &[1; 100], None).expect("it fits");
         assert_eq!(
-            (device.is_waiting(), device.waits(None), device.waits(Some(7)), device.waits_since()),
+            (device.is_waiting(), device.waits(None), device.waits(Some(7)), device.timer()),
             (true, false, false, None)
         );
         device.flush(&mut cx).expect("there is power");
@@ -379,31 +377,22 @@ mod tests {
         cx.idle_until(Ns(15));
         device.write(&mut cx, (0, 612), &[2; 100], None).expect("it fits");
         assert_eq!((device.waits(None), device.waits(Some(7)), device.waits(Some(8))), (true, true, false));
-        assert_eq!(device.waits_since(), Some(Ns(10)));
-        // The page is full: the rest of the node waits since now.
+        assert_eq!(device.timer(), Some(Ns(10)));
+        // The page is full, and the timer runs on for the rest of the node.
         cx.idle_until(Ns(20));
         assert_eq!(device.write(&mut cx, (0, 712), &[3; 400], Some(8)), Ok(true));
-        assert_eq!((device.waits(Some(7)), device.waits(Some(8)), device.waits_since()), (false, true, Some(Ns(20))));
+        assert_eq!((device.waits(Some(7)), device.waits(Some(8)), device.timer()), (false, true, Some(Ns(10))));
         device.flush(&mut cx).expect("there is power");
-        assert_eq!((device.is_waiting(), device.waits_since()), (false, None));
+        assert_eq!((device.is_waiting(), device.timer()), (false, Some(Ns(10))));
         // Another block, later.
+        device.stop_timer();
         cx.idle_until(Ns(30));
         device.write(&mut cx, (1, 0), &[4; 8], Some(7)).expect("it fits");
-        assert_eq!(device.waits_since(), Some(Ns(30)));
-    }
-
-    #[test]
-    fn what_is_written_again_elsewhere_has_waited_since_it_came_first() {
-        let (mut device, mut cx) = (device(), Cx::new());
-        cx.idle_until(Ns(10));
-        device.write(&mut cx, (0, 0), &[1; 100], Some(7)).expect("it fits");
-        cx.idle_until(Ns(20));
-        let withdrawn = device.withdraw(&cx).expect("something waits");
-        assert_eq!((withdrawn.is_of(7), withdrawn.is_of(8), device.is_waiting()), (true, false, false));
-        device.write(&mut cx, (1, 0), &[1; 100], Some(7)).expect("it fits");
-        assert_eq!(device.waits_since(), Some(Ns(20)));
-        device.waited(&withdrawn);
-        assert_eq!(device.waits_since(), Some(Ns(10)));
+        assert_eq!(device.timer(), Some(Ns(30)));
+        // A node that ends with its page leaves nothing.
+        device.stop_timer();
+        assert_eq!(device.write(&mut cx, (1, 8), &[5; 504], Some(9)), Ok(true));
+        assert_eq!(device.timer(), None);
     }
 
     /// The rest of a page is zeroes, and a node of type 0x2004 goes over it if there is more room than for its header.

@@ -213,6 +213,7 @@ impl<F: Flash> Jffs2<F> {
         let node = InodeNode {
             version: inode.version,
             size: to,
+            atime: now,
             mtime: now,
             ctime: now,
             offset: from,
@@ -269,6 +270,8 @@ impl<F: Flash> Jffs2<F> {
             let node = InodeNode {
                 version: inode.version,
                 size: inode.size.max(at + packed.unpacked),
+                // On flash only: the inode in memory keeps the time of its last access.
+                atime: now,
                 mtime: now,
                 ctime: now,
                 offset: at,

@@ -45,6 +45,26 @@ impl Covered {
     }
 }
 
+/// Ranges of a file that one newer node has, but for those that lie in another: where they end, by where they begin.
+#[derive(Default)]
+struct Ranges(BTreeMap<u32, u32>);
+
+impl Ranges {
+    /// Whether one of them has all of a range.
+    fn has(&self, from: u32, to: u32) -> bool {
+        // What begins later ends later.
+        self.0.range(..=from).next_back().is_some_and(|(_, &end)| end >= to)
+    }
+
+    /// Adds one that no other has all of.
+    fn add(&mut self, from: u32, to: u32) {
+        while let Some((&begin, _)) = self.0.range(from..).next().filter(|(_, end)| **end <= to) {
+            self.0.remove(&begin);
+        }
+        self.0.insert(from, to);
+    }
+}
+
 impl<F: Flash> Jffs2<F> {
     /// An inode, read from flash if it is not in memory.
     /// Errors: the flash's; there is none; what it has on flash is no inode.
@@ -173,9 +193,11 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Of the nodes of an inode, in the order of their versions, those that are needed and whole.
+    /// Of the nodes of an inode, in the order of their versions, those that are whole, without those of which a newer one has everything.
+    /// What several have together still counts when the file is put together.
+    /// Source: Linux 6.12, `jffs2_add_tn_to_tree`.
     fn check_versions(&mut self, cx: &mut Cx, versions: Vec<Version>) -> Result<Vec<Version>> {
-        let (mut covered, mut valid) = (Covered::default(), Vec::new());
+        let (mut covered, mut ranges, mut valid) = (Covered::default(), Ranges::default(), Vec::new());
         for (version, id, node) in versions.into_iter().rev() {
             let (from, covers) = (node.offset, node.covers());
             let Some(to) = from.checked_add(covers) else {
@@ -183,22 +205,30 @@ impl<F: Flash> Jffs2<F> {
                 self.obsolete(cx, id)?;
                 continue;
             };
-            if covers > 0 && covered.has(from, to) {
+            if covers > 0 && ranges.has(from, to) {
                 self.obsolete(cx, id)?;
                 continue;
             }
             if self.blocks.node(id).state == NodeState::Unchecked {
                 if !self.has_whole_data(cx, id, &node)? {
-                    self.counters.damaged += 1;
-                    let data = std::mem::take(&mut self.scratch);
-                    self.note_lost(id, Some(node.ino), Lost::Data(from, to), &data);
-                    self.scratch = data;
+                    if covers == 0 || !covered.has(from, to) {
+                        self.counters.damaged += 1;
+                        let data = std::mem::take(&mut self.scratch);
+                        self.note_lost(id, Some(node.ino), Lost::Data(from, to), &data);
+                        self.scratch = data;
+                    }
                     self.obsolete(cx, id)?;
                     continue;
                 }
-                self.blocks.set(id, state_of(&node));
+                // With data it is taken to be all that is in its pages, until another is found there.
+                // Source: Linux 6.12, `read_dnode` and `check_tn_node`.
+                let state = if node.packed > 0 { NodeState::Pristine } else { NodeState::Normal };
+                self.blocks.set(id, state);
             }
             covered.add(from, to);
+            if covers > 0 {
+                ranges.add(from, to);
+            }
             valid.push((version, id, node));
         }
         valid.reverse();
@@ -260,11 +290,13 @@ impl<F: Flash> Jffs2<F> {
     /// Checks the next inode that was not since the mount. False: there is none.
     pub(super) fn check_one(&mut self, cx: &mut Cx) -> Result<bool> {
         self.verify_xattrs(cx)?;
-        let is_open = |(_, cache): &(&u32, &Cache)| !cache.is_checked && cache.links > 0;
-        let Some((&ino, &Cache { links, .. })) = self.caches.range(self.check_next..).find(is_open) else {
-            return Ok(false);
+        let (ino, links) = loop {
+            let Some(ino) = self.to_check.pop() else { return Ok(false) };
+            match self.caches.get(&ino) {
+                Some(&Cache { links, is_checked: false, .. }) if links > 0 => break (ino, links),
+                _ => {}
+            }
         };
-        self.check_next = ino + 1;
         if !self.inodes.contains_key(&ino) {
             match self.read_inode(cx, ino, links) {
                 Ok(_) => {}

@@ -14,7 +14,7 @@ use super::media::{Endian, HEADER_BYTES, Header, ROOT_INO};
 use super::scan::{Found, FoundName};
 use super::space::Levels;
 use super::xattrs::Xattrs;
-use super::{Cache, Collected, Counters, Jffs2, Mounted, Options};
+use super::{Boot, Cache, Collected, Counters, Jffs2, Mounted, Options};
 use crate::cache::CleanPages;
 use crate::compress::{Compressor, Decompressor};
 
@@ -69,17 +69,19 @@ impl<F: Flash> Jffs2<F> {
             pages: CleanPages::new(options.page_cache_bytes),
             xattrs: Xattrs::default(),
             options,
-            switched_on: cx.now(),
+            boot: options.boot.unwrap_or(Boot { at: cx.now(), ..Boot::default() }),
             levels: Levels::default(),
             highest_ino: ROOT_INO,
-            check_next: 0,
+            to_check: Vec::new(),
             collected: Collected::default(),
             last_draw: (u64::MAX, 0),
+            is_reserved: false,
+            signals: 0,
             counters: Counters::default(),
             mounted: Mounted::default(),
             damages: Damages::default(),
             stale_summaries: Vec::new(),
-            packer: Compressor::new(),
+            packer: Compressor::of_linux(),
             unpacker: Decompressor::new(),
             scratch: Vec::new(),
             unpacked: Vec::new(),
@@ -91,12 +93,13 @@ impl<F: Flash> Jffs2<F> {
         let began = cx.now();
         let found = fs.scan(cx)?;
         fs.mounted.scan = cx.now() - began;
-        let (sum, names) = (found.sum, found.names.values().map(BTreeMap::len).sum::<usize>());
+        let names = found.names.values().map(BTreeMap::len).sum::<usize>();
+        fs.boot.versions = fs.boot.versions.wrapping_add(found.sum);
         fs.build(found);
         fs.spend(cx, (names + fs.caches.len()) as u64, 0);
         fs.mounted.build = cx.now() - began - fs.mounted.scan;
         fs.cache(ROOT_INO);
-        fs.blocks.rotate(sum);
+        fs.blocks.rotate(fs.boot.versions);
         fs.levels = Levels::of(&fs.blocks, fs.marks_obsolete());
         fs.scratch = Vec::new();
         if !options.read_only {
@@ -105,6 +108,10 @@ impl<F: Flash> Jffs2<F> {
                 return Err(error);
             }
         }
+        fs.to_check = fs.in_turn();
+        fs.to_check.reverse();
+        // Its thread begins later.
+        (fs.blocks.is_to_erase, fs.signals) = (false, 0);
         Ok(fs)
     }
 
@@ -120,6 +127,30 @@ impl<F: Flash> Jffs2<F> {
 
     pub(super) fn obsolete_in_mount(&mut self, node: u32) {
         self.blocks.obsolete(node, Obsoleting { mounting: true, buffered: false, erase_soon: true });
+    }
+
+    /// Inodes in the order of Linux's hash table.
+    /// Source: Linux 6.12, `calculate_inocache_hashsize` and `jffs2_add_ino_cache`.
+    fn in_turn(&self) -> Vec<u32> {
+        let size = (((self.blocks.bytes() >> 20) * 2) & !63).clamp(128, 1024);
+        let mut inodes: Vec<u32> = self.caches.keys().copied().collect();
+        inodes.sort_by_key(|&ino| (ino % size, ino));
+        inodes
+    }
+
+    /// An inode without a name: its nodes are obsolete. Adds those that lose their last name by that to `dead`.
+    /// Source: Linux 6.12, `jffs2_build_remove_unlinked_inode`.
+    fn drop_dead(&mut self, ino: u32, how: Obsoleting, found: &mut Found, dead: &mut Vec<u32>) {
+        let nodes = self.caches.get(&ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
+        nodes.into_iter().rev().for_each(|node| self.blocks.obsolete(node, how));
+        for name in found.names.remove(&ino).unwrap_or_default().into_values().filter(|name| name.ino != 0) {
+            if let Some(cache) = self.caches.get_mut(&name.ino).filter(|cache| cache.links > 0) {
+                cache.links -= 1;
+                if cache.links == 0 {
+                    dead.push(name.ino);
+                }
+            }
+        }
     }
 
     /// Counts the names of each inode. What has none goes, and so does what is in a directory that goes.
@@ -141,19 +172,16 @@ impl<F: Flash> Jffs2<F> {
         for (_, _, FoundName { node, .. }) in &lost {
             self.blocks.obsolete(*node, how);
         }
-        let mut dead: Vec<u32> =
-            self.caches.iter().filter(|(_, cache)| cache.links == 0).map(|(&ino, _)| ino).collect();
-        while let Some(ino) = dead.pop() {
-            let nodes = self.caches.get(&ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
-            nodes.into_iter().for_each(|node| self.blocks.obsolete(node, how));
-            for name in found.names.remove(&ino).unwrap_or_default().into_values().filter(|name| name.ino != 0) {
-                if let Some(cache) = self.caches.get_mut(&name.ino).filter(|cache| cache.links > 0) {
-                    cache.links -= 1;
-                    if cache.links == 0 {
-                        dead.push(name.ino);
-                    }
-                }
+        // Inodes in Linux's order, of each the nodes that were found last before others; then those of directories that went.
+        let inodes = self.in_turn();
+        let mut dead = Vec::new();
+        for ino in inodes {
+            if self.caches[&ino].links == 0 {
+                self.drop_dead(ino, how, &mut found, &mut dead);
             }
+        }
+        while let Some(ino) = dead.pop() {
+            self.drop_dead(ino, how, &mut found, &mut dead);
         }
         // What was in a directory that is gone may be gone too: nodes are erased in any order.
         for (dir, name, FoundName { node, ino, .. }) in lost {

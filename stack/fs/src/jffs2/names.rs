@@ -221,6 +221,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Deletes an inode without names that nobody has open: its nodes are obsolete.
     pub(super) fn delete(&mut self, cx: &mut Cx, ino: u32) -> Result<()> {
+        self.complete();
         self.delete_xattrs(ino);
         let Some(inode) = self.inodes.remove(&ino) else { return Ok(()) };
         self.pages.cut(ino, 0);
@@ -297,7 +298,7 @@ impl<F: Flash> Jffs2<F> {
         // Both nodes have room, or none is written. Linux looks for the second after the first, and may leave a hard link.
         let (new, old) = (Wanted::dirent(new_name), Wanted::dirent(old_name));
         let both = Wanted { bytes: new.bytes + old.bytes, in_summary: new.in_summary + old.in_summary };
-        self.make_room(cx, both, Purpose::Write)?;
+        self.make_room_for_two(cx, both)?;
         self.add_name(cx, to, new_name, moved.ino, file_type, Purpose::Write)?;
         if is_dir {
             self.inode(to).links += 1;

@@ -172,7 +172,7 @@ impl<F: Flash> Jffs2<F> {
                 rescued.push(self.read_waiting(cx, id)?);
             }
         }
-        let withdrawn = waiting.and_then(|_| self.device.withdraw(cx));
+        let withdrawn = waiting.and_then(|_| self.device.withdraw());
         if self.blocks.at(block).list == List::Next {
             let Collected { entries, .. } = std::mem::take(&mut self.collected);
             for one in &mut rescued {
@@ -197,9 +197,6 @@ impl<F: Flash> Jffs2<F> {
             self.note_entry(entry, offset);
             self.counters.rescued += 1;
             self.fill_up(cx, to)?;
-        }
-        if let Some(withdrawn) = &withdrawn {
-            self.device.waited(withdrawn);
         }
         Ok(())
     }

@@ -235,7 +235,7 @@ impl<F: Flash> Jffs2<F> {
                         }
                         None => self.blocks.add_dirt(block, len),
                     }
-                    found.sum = found.sum.wrapping_add(at);
+                    found.sum = found.sum.wrapping_add(block * whole + at);
                 }
             }
         }

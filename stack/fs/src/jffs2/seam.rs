@@ -46,14 +46,28 @@ impl<F: Flash> Jffs2<F> {
         self.flush(cx)
     }
 
-    /// When the write buffer is to be written if nobody asks for it: `interval` after the first of what waits.
+    /// When the write buffer is to be written if nobody asks for it: by a timer of Linux that was set to `interval`.
     pub fn flush_due(&self, interval: Ns) -> Option<Ns> {
-        self.device.waits_since().map(|since| since + interval)
+        self.device.timer().map(|since| self.timer_ends(since, interval))
     }
 
-    /// Writes what has waited in the write buffer.
+    /// When a timer of Linux ends that is set to `span` at `from`. The tick counts that is under way. Longer ones end with one of the
+    /// next 8 ticks, or 64, and so on.
+    /// Source: Linux 6.12, `calc_wheel_index`.
+    pub fn timer_ends(&self, from: Ns, span: Ns) -> Ns {
+        let tick = Ns(1_000_000_000 / u64::from(self.options.hz));
+        let ticks = span.0.div_ceil(tick.0);
+        let since = self.tick_at(from);
+        let levels = (0..8).find(|&level| ticks < 63 << (3 * level)).unwrap_or(8);
+        let unit = 1 << (3 * levels);
+        let end = ((since + ticks) / unit + 1) * unit;
+        Ns(self.boot.at.0 + (end - self.tick_at(self.boot.at)) * tick.0)
+    }
+
+    /// The timer of the write buffer has ended: what waits there is written.
     /// Errors: the flash's.
     pub fn flush_waiting(&mut self, cx: &mut Cx) -> Result<()> {
+        self.device.stop_timer();
         self.flush_for(cx, None)
     }
 }
@@ -236,6 +250,7 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         if self.options.known_bad.skip_write_buffer {
             return Ok(());
         }
+        self.device.stop_timer();
         Ok(self.pad(cx)?)
     }
 }

@@ -4,7 +4,7 @@
 use sim::seam::{Flash, FlashError, FsError};
 use sim::{Cause, Cx};
 
-use super::blocks::{Blocks, List, Obsoleting, Owner, Sizes};
+use super::blocks::{Blocks, List, Obsoleting, Owner, Sizes, is_dirty};
 use super::collect::Pass;
 use super::error::{Jffs2Error, Result};
 use super::media::{self, SUMMARY_FRAME, padded};
@@ -110,37 +110,65 @@ impl<F: Flash> Jffs2<F> {
     /// Makes room for a node in the block that is written. Returns how many bytes there are.
     /// Errors: no space, for which garbage was collected as far as that is of use; the flash's.
     pub(super) fn reserve(&mut self, cx: &mut Cx, wanted: Wanted, purpose: Purpose) -> Result<u32> {
-        let room = self.make_room(cx, wanted, purpose)?;
-        self.counters.reserved += 1;
-        Ok(room)
-    }
-
-    /// As [`reserve`](Self::reserve), for nodes for each of which room is reserved again.
-    pub(super) fn make_room(&mut self, cx: &mut Cx, wanted: Wanted, purpose: Purpose) -> Result<u32> {
         self.may_write()?;
+        self.complete();
         loop {
-            while self.free_blocks() < self.levels.write {
-                let Sizes { dirty, free, unchecked, .. } = self.blocks.totals;
-                let all =
-                    u64::from(dirty) + u64::from(free) + u64::from(unchecked) + u64::from(self.blocks.erasing_bytes);
-                let is_short = self.dirt() + i64::from(unchecked) < i64::from(self.levels.least_dirt)
-                    || all / u64::from(self.blocks.block_bytes) <= u64::from(self.levels.write);
-                if is_short {
-                    if purpose == Purpose::Deletion && self.free_blocks() >= self.levels.deletion {
-                        break;
-                    }
-                    return Err(FsError::NoSpace.into());
-                }
-                self.counters.foreground += 1;
-                match self.collect_pass(cx)? {
-                    Pass::Done | Pass::Again => {}
-                    Pass::NoSpace => return Err(FsError::NoSpace.into()),
-                }
-            }
+            self.make_free(cx, self.levels.write, purpose)?;
             if let Some(room) = self.try_reserve(cx, wanted)? {
+                self.counters.reserved += 1;
+                self.is_reserved = true;
                 return Ok(room);
             }
         }
+    }
+
+    /// What room was made for is written: the thread gets a signal if it has work now.
+    /// Source: Linux 6.12, `jffs2_complete_reservation`.
+    pub(super) fn complete(&mut self) {
+        if std::mem::take(&mut self.is_reserved) && self.has_work() {
+            self.signals += 1;
+        }
+    }
+
+    /// How many signals were sent to the thread since this was last asked: with each change that left work for it, and with a block that
+    /// is to be erased, or was erased. One ends the thread's sleep; another one that comes while the thread waits for its turn makes it
+    /// do a pass more.
+    /// Source: Linux 6.12, the callers of `jffs2_garbage_collect_trigger`.
+    pub fn take_signals(&mut self) -> u32 {
+        self.complete();
+        let to_erase = u32::from(std::mem::take(&mut self.blocks.is_to_erase));
+        std::mem::take(&mut self.signals).max(to_erase)
+    }
+
+    /// Makes sure that two nodes have room, for each of which it is reserved again. They may need a block each.
+    pub(super) fn make_room_for_two(&mut self, cx: &mut Cx, both: Wanted) -> Result<()> {
+        self.may_write()?;
+        let fits = self.blocks.first(List::Next).is_some_and(|block| self.room(block, both).is_some());
+        self.make_free(cx, self.levels.write + u32::from(!fits), Purpose::Write)
+    }
+
+    /// Collects garbage until so many blocks are free, or, if no more can be, as many as a write must leave.
+    fn make_free(&mut self, cx: &mut Cx, blocks: u32, purpose: Purpose) -> Result<()> {
+        while self.free_blocks() < blocks {
+            let Sizes { dirty, free, unchecked, .. } = self.blocks.totals;
+            let all = u64::from(dirty) + u64::from(free) + u64::from(unchecked) + u64::from(self.blocks.erasing_bytes);
+            let is_short = self.dirt() + i64::from(unchecked) < i64::from(self.levels.least_dirt)
+                || all / u64::from(self.blocks.block_bytes) <= u64::from(self.levels.write);
+            if is_short {
+                let least = if purpose == Purpose::Deletion { self.levels.deletion } else { self.levels.write };
+                if self.free_blocks() >= least {
+                    break;
+                }
+                return Err(FsError::NoSpace.into());
+            }
+            self.counters.foreground += 1;
+            match self.collect_pass(cx)? {
+                Pass::Done | Pass::Again => {}
+                Pass::NoSpace if self.free_blocks() >= self.levels.write => break,
+                Pass::NoSpace => return Err(FsError::NoSpace.into()),
+            }
+        }
+        Ok(())
     }
 
     /// As [`reserve`](Self::reserve), for garbage collection itself.
@@ -157,6 +185,8 @@ impl<F: Flash> Jffs2<F> {
     fn try_reserve(&mut self, cx: &mut Cx, wanted: Wanted) -> Result<Option<u32>> {
         // Room for a summary is kept in a fresh block only if the one before was closed with one, just now.
         let mut has_summary = false;
+        // Nothing is kept for one in a block that was just found to get none.
+        let mut gets_none = false;
         loop {
             let Some(block) = self.blocks.first(List::Next) else {
                 let Some(free) = self.open_block(cx, wanted)? else { return Ok(None) };
@@ -164,18 +194,18 @@ impl<F: Flash> Jffs2<F> {
                 return Ok(Some(free.saturating_sub(kept)));
             };
             let free = self.blocks.at(block).sizes.free;
+            let room = if gets_none { Some(free).filter(|_| wanted.bytes <= free) } else { self.room(block, wanted) };
+            if let Some(room) = room {
+                return Ok(Some(room));
+            }
             if self.options.summary && !self.collected.is_disabled {
-                if wanted.bytes + padded(self.collected.bytes + wanted.in_summary + SUMMARY_FRAME) <= free {
-                    return Ok(Some(self.room(wanted)));
-                }
                 if self.write_summary(cx, block)? {
                     self.blocks.close(block);
                     has_summary = true;
+                } else {
+                    gets_none = true;
                 }
                 continue;
-            }
-            if wanted.bytes <= free {
-                return Ok(Some(self.room(wanted)));
             }
             if self.device.is_waiting() {
                 self.flush(cx)?;
@@ -183,17 +213,25 @@ impl<F: Flash> Jffs2<F> {
             }
             self.blocks.add_waste(block, free);
             self.blocks.close(block);
+            gets_none = false;
         }
     }
 
-    /// Bytes for nodes in the block that is written.
-    fn room(&self, wanted: Wanted) -> u32 {
-        let block = self.blocks.first(List::Next).expect("a block is written");
+    /// Bytes for nodes in the block that is written; `None`: it has no room for this one. What the summary takes is kept free, with the
+    /// entry of the node. In a block without a summary Linux keeps a frame of it too, where there is room, less the byte by which its
+    /// "none" is short of 0.
+    /// Source: Linux 6.12, `jffs2_do_reserve_space`.
+    fn room(&self, block: u32, wanted: Wanted) -> Option<u32> {
         let free = self.blocks.at(block).sizes.free;
-        match self.options.summary && !self.collected.is_disabled {
-            true => free - padded(wanted.in_summary + self.collected.bytes + SUMMARY_FRAME),
-            false => free,
-        }
+        let frame = wanted.in_summary + SUMMARY_FRAME;
+        let with_summary = match (self.options.summary, self.collected.is_disabled) {
+            (false, _) => 0,
+            (true, false) => padded(self.collected.bytes + frame),
+            (true, true) => padded(frame - 1),
+        };
+        let without = (with_summary == 0 || self.collected.is_disabled).then_some(0);
+        let kept = Some(with_summary).filter(|kept| wanted.bytes + kept <= free);
+        kept.or(without.filter(|_| wanted.bytes <= free)).map(|kept| free - kept)
     }
 
     /// Takes the next free block to be written. Returns its free bytes; `None`: one was erased first, or data were written to make
@@ -285,11 +323,10 @@ impl<F: Flash> Jffs2<F> {
                     Ok(flushed) => {
                         let lost = flushed.map_or(0, |(_, lost)| lost);
                         if lost > 0 {
+                            // The summary counts only the padding that a mount found, as Linux's.
                             fs.blocks.add_waste(block, lost);
-                            fs.collected.padding += lost;
                         }
                         fs.buffer_is_safe(cx);
-                        fs.close_if_full(block);
                         break;
                     }
                     Err(error) => {
@@ -307,16 +344,11 @@ impl<F: Flash> Jffs2<F> {
         if self.retries.rescues() {
             return;
         }
-        let soon = !self.tick(cx).is_multiple_of(128);
         while let Some(block) = self.blocks.first(List::AwaitsBuffer) {
+            // Each counts as a tick.
+            let soon = !(self.tick(cx) + self.boot.awaited).is_multiple_of(128);
+            self.boot.awaited += 1;
             self.blocks.put(block, if soon { List::ErasePending } else { List::Erasable });
-        }
-    }
-
-    fn close_if_full(&mut self, block: u32) {
-        let at = self.blocks.at(block);
-        if at.list == List::Next && at.sizes.free == 0 {
-            self.blocks.close(block);
         }
     }
 
@@ -362,13 +394,19 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
-    /// A node was written: nothing waits for a block that has no more room.
+    /// A node was written. A block without more room is clean now; with more than a little waste it stays the one that is written
+    /// until room is wanted for the next node.
+    /// Source: Linux 6.12, `jffs2_add_physical_node_ref`.
     pub(super) fn fill_up(&mut self, cx: &mut Cx, block: u32) -> Result<()> {
-        if self.blocks.at(block).sizes.free == 0 {
-            if self.device.is_waiting() {
-                self.flush(cx)?;
-            }
-            self.close_if_full(block);
+        let Sizes { free, dirty, wasted, .. } = self.blocks.at(block).sizes;
+        if free > 0 || dirty > 0 || is_dirty(wasted) {
+            return Ok(());
+        }
+        if self.device.is_waiting() {
+            self.flush(cx)?;
+        }
+        if self.blocks.at(block).list == List::Next {
+            self.blocks.close(block);
         }
         Ok(())
     }
@@ -382,6 +420,7 @@ impl<F: Flash> Jffs2<F> {
         match cx.because(Cause::Gc, |cx| self.device.erase(cx, block)) {
             Ok(true) => {
                 self.counters.erased += 1;
+                self.signals += 1;
                 self.blocks.end_erase(block);
                 let marker = self.device.marker_bytes();
                 if marker > 0 {
@@ -412,11 +451,6 @@ impl<F: Flash> Jffs2<F> {
             || self.blocks.totals.unchecked > 0
             || is_short
             || self.blocks.count(List::VeryDirty) >= self.levels.very_dirty
-    }
-
-    /// Whether a block waits to be erased.
-    pub fn awaits_erasure(&self) -> bool {
-        self.blocks.first(List::ErasePending).is_some()
     }
 
     pub(super) fn obsoleting(&self, cx: &Cx) -> Obsoleting {

@@ -58,7 +58,9 @@ pub(super) fn packed<'d>(
             Packer::Lzo | Packer::Rtime => packer.compress(algorithm, data, &mut out).map(|len| (data.len(), len)),
         };
         let Some((taken, len)) = compressed else { continue };
-        if len >= data.len() || chosen.as_ref().is_some_and(|(_, _, other)| other.len() <= len) {
+        // LZO's are taken as they are if they are not longer, where the first is taken that can be.
+        let is_shorter = len < data.len() || (*way == Packer::Lzo && !best && len == data.len());
+        if !is_shorter || chosen.as_ref().is_some_and(|(_, _, other)| other.len() <= len) {
             continue;
         }
         out.truncate(len);

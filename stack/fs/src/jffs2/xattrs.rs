@@ -393,6 +393,8 @@ impl<F: Flash> Jffs2<F> {
         if value.len() >= MOST_VALUE || padded(bytes as u32) as usize > most {
             return Err(FsError::Range { bytes: value.len() }.into());
         }
+        // As in Linux, before it is known whether anything is written.
+        self.reserve(cx, Wanted::xattr(bytes), Purpose::Write)?;
         let old = self.find_xattr(cx, number, name)?;
         match (how, old) {
             (SetXattr::Create, Some(_)) => return Err(FsError::Exists { ino }.into()),
@@ -400,7 +402,6 @@ impl<F: Flash> Jffs2<F> {
             _ => {}
         }
         let content = Content { prefix, name: short.to_vec(), value: value.to_vec() };
-        self.reserve(cx, Wanted::xattr(bytes), Purpose::Write)?;
         let same = |datum: &Datum| datum.uses > 0 && datum.content.as_ref() == Some(&content);
         // Inodes share what is equal. The same value once more: Linux writes anew that the inode has it.
         let xid = match self.xattrs.data.iter().find(|(_, datum)| same(datum)).map(|(&xid, _)| xid) {
@@ -447,18 +448,20 @@ impl<F: Flash> Jffs2<F> {
         self.may_write()?;
         let number = self.get(cx, ino)?.ino;
         check_name(name)?;
-        split(name)?;
+        let (_, short) = split(name)?;
+        // As in Linux: room for the node of an empty value, and the one that is written is smaller.
+        let removal = Wanted::xattr(XattrNode::BYTES + short.len() + 1);
+        self.reserve(cx, removal, Purpose::Write)?;
         let xid = self.find_xattr(cx, number, name)?.ok_or(FsError::NoAttr { ino })?;
         let is_old = |one: &Ref| one.is_deleted() && !one.is_marked;
         let all = self.xattrs.refs.range((number, 0)..=(number, u32::MAX));
         let old: Vec<(u32, u32)> = all.filter(|(_, one)| is_old(one)).map(|(&key, _)| key).collect();
         for key in old {
-            self.reserve(cx, Wanted::xref(), Purpose::Write)?;
             if self.xattrs.refs.get(&key).is_some_and(is_old) {
                 self.save_ref(cx, key, false)?;
             }
+            self.reserve(cx, removal, Purpose::Write)?;
         }
-        self.reserve(cx, Wanted::xref(), Purpose::Write)?;
         let before = self.xattrs.refs[&(number, xid)].seqno;
         self.xattrs.refs.get_mut(&(number, xid)).expect("it is there").seqno |= DELETED;
         if let Err(error) = self.save_ref(cx, (number, xid), false) {

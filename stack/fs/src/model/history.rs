@@ -38,7 +38,8 @@ pub enum Times {
     /// All of them.
     #[default]
     All,
-    /// The time of the last change of an inode, and of a directory that of its contents, may be older.
+    /// The time of the last change of an inode, and of a directory that of its contents, may be older. A write leaves its own time as
+    /// that of the last access of the file.
     MayBeOlder,
     /// None is promised: JFFS writes others than it shows, and none of directories.
     NonePromised,
@@ -51,6 +52,7 @@ impl Leaves {
         match (self.times, attr.file_type) {
             (Times::All, _) => [attr.atime, attr.mtime, attr.ctime],
             (Times::MayBeOlder, FileType::Directory) => [attr.atime, lost, lost],
+            (Times::MayBeOlder, FileType::Regular) => [lost, attr.mtime, lost],
             (Times::MayBeOlder, _) => [attr.atime, attr.mtime, lost],
             (Times::NonePromised, _) => [lost; 3],
         }

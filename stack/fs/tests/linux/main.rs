@@ -11,7 +11,7 @@ mod ops;
 use fs::model::{Model, Tree, tree};
 use host::Host;
 use ops::draw::{self, Allowed};
-use ops::{Caller, Op, PRESENT, Session, opened_at};
+use ops::{At, Caller, Op, PRESENT, Session, opened_at};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use sim::Cx;
@@ -39,6 +39,12 @@ impl Oracle {
     fn is_unlinked(&mut self, opened: usize) -> bool {
         let opened = self.session.opened[opened_at(opened, self.session.opened.len())].0;
         self.fs.getattr(&mut self.cx, opened).expect("it is open").nlink == 0
+    }
+
+    /// What a name is of, if it is there.
+    fn find(&mut self, at: &At) -> Option<FileType> {
+        let mut caller = Caller { fs: &mut self.fs, cx: &mut self.cx, session: &mut self.session };
+        caller.find(at).ok().map(|(_, file_type)| file_type)
     }
 
     fn apply(&mut self, op: &Op) -> Outcome {

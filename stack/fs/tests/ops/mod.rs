@@ -214,7 +214,7 @@ pub struct Caller<'a, F> {
 
 impl<F: FileSystem> Caller<'_, F> {
     /// Directory and name.
-    fn place<'a>(&mut self, at: &'a At) -> Result<(Ino, &'a [u8]), FsError> {
+    pub fn place<'a>(&mut self, at: &'a At) -> Result<(Ino, &'a [u8]), FsError> {
         let (name, above) = at.path.split_last().expect("a path has a component");
         let opened = &self.session.opened;
         let mut dir = opened[base_at(at.base, opened.len())].0;

@@ -235,13 +235,15 @@ impl<F: Cuttable> Subject for OnFlash<F> {
         self.may_fail
     }
 
-    /// Linux writes the time of the last change of an inode only with other attributes. Where nodes become obsolete on
+    /// Linux writes the time of the last change of an inode only with other attributes, and each write of a file as its last access. Where nodes become obsolete on
     /// flash, a name that is removed leaves the directory's times there as they were.
     fn comparable(&self, tree: &mut Tree) {
         for node in tree.nodes.values_mut() {
             node.attr.ctime = Timestamp::default();
-            if node.attr.file_type == FileType::Directory {
-                node.attr.mtime = Timestamp::default();
+            match node.attr.file_type {
+                FileType::Directory => node.attr.mtime = Timestamp::default(),
+                FileType::Regular => node.attr.atime = Timestamp::default(),
+                _ => {}
             }
         }
     }
