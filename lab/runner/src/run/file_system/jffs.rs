@@ -72,8 +72,14 @@ pub(in crate::run) trait Jffs: FileSystem + Sized {
     /// Whether everything was checked since the mount.
     fn is_checked(&self) -> bool;
 
-    /// Whether a block waits to be erased.
-    fn awaits_erasure(&self) -> bool;
+    /// Whether it says itself when its thread is sent a signal. If not, a change that leaves work sends one.
+    const SENDS_SIGNALS: bool;
+
+    /// Signals that were sent to the thread since this was last asked.
+    fn take_signals(&mut self) -> u32;
+
+    /// When a sleep of the thread ends that is to take `span`.
+    fn timer_ends(&self, from: Ns, span: Ns) -> Ns;
 
     /// Operations of the flash that a program has time for behind an erasure, while the thread looks at the block, and marks it,
     /// without the lock.
@@ -151,8 +157,14 @@ impl<G: Ground> Jffs for jffs2::Jffs2<G> {
         jffs2::Jffs2::is_checked(self)
     }
 
-    fn awaits_erasure(&self) -> bool {
-        jffs2::Jffs2::awaits_erasure(self)
+    const SENDS_SIGNALS: bool = true;
+
+    fn take_signals(&mut self) -> u32 {
+        jffs2::Jffs2::take_signals(self)
+    }
+
+    fn timer_ends(&self, from: Ns, span: Ns) -> Ns {
+        jffs2::Jffs2::timer_ends(self, from, span)
     }
 
     fn looks_at_an_erased_block(ground: &G) -> u64 {
@@ -255,8 +267,14 @@ impl<G: Ground> Jffs for jffs1::Jffs1<G> {
         true
     }
 
-    fn awaits_erasure(&self) -> bool {
-        false
+    const SENDS_SIGNALS: bool = false;
+
+    fn take_signals(&mut self) -> u32 {
+        0
+    }
+
+    fn timer_ends(&self, from: Ns, span: Ns) -> Ns {
+        from + span
     }
 
     fn looks_at_an_erased_block(_: &G) -> u64 {

@@ -4,7 +4,8 @@
 //! Two actors with a clock each: the program, and the file system's thread. The processor is one and the flash does one thing at a
 //! time, so each waits while the other works. The thread works when it has something to do, one pass at a time, and sleeps
 //! between two. UBI's thread works beside both. A signal ends its sleep: Linux sends one to JFFS2's when a change leaves work to
-//! do, and after each erasure, also while the thread works. It then makes another pass at once, needed or not.
+//! do, and after each erasure, also while the thread works. It then makes another pass at once, needed or not. Once it found nothing
+//! to do only a signal wakes it.
 //! Source: Linux 6.12, `fs/jffs2/background.c` and the callers of `jffs2_garbage_collect_trigger`.
 //!
 //! Program and thread take the same lock to change something. A program that is back at once gets it first, and once more before the
@@ -229,7 +230,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
     fn wake(&mut self) {
         let Place::Mounted(fs) = &self.place else { return };
         let now = self.ended.max(self.thread.now());
-        self.turns.wake(now, fs.has_work(), self.of.pass_interval);
+        self.turns.wake(now, fs.has_work(), fs.timer_ends(now, self.of.pass_interval), F::SENDS_SIGNALS);
     }
 
     fn work_done(&self) -> Work {
@@ -244,8 +245,13 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
 
     /// The program has worked since `before`.
     fn notice(&mut self, before: Work) {
-        let has_work = matches!(&self.place, Place::Mounted(fs) if fs.has_work());
-        self.turns.operated(before, self.work_done(), has_work);
+        let now = self.work_done();
+        let signal = match &mut self.place {
+            Place::Mounted(fs) if F::SENDS_SIGNALS => fs.take_signals() > 0,
+            Place::Mounted(fs) => now.erased > before.erased || now.ops > before.ops && fs.has_work(),
+            Place::Unmounted(_) | Place::Gone => false,
+        };
+        self.turns.operated(before, now, signal);
         self.wake();
     }
 
@@ -283,9 +289,10 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             self.thread.idle_until(begins);
             if flushes {
                 fs.flush_waiting(&mut self.thread)?;
+                self.turns.signal |= fs.take_signals() > 0;
                 self.thread.file("write back");
             } else {
-                let (checks, erased) = (!fs.is_checked(), fs.counters().erased);
+                let erased = fs.counters().erased;
                 // A signal that came while it waited for the lock is seen after the pass.
                 let signal = has_waited && self.turns.signal;
                 let is_done = fs.pass(&mut self.thread)?;
@@ -296,7 +303,8 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
                     now = now.max(self.thread.now());
                 }
                 let looks = || uses(fs.ground().array()) + F::looks_at_an_erased_block(fs.ground());
-                self.turns.passed(signal || erases || !checks && fs.awaits_erasure(), erases.then(looks));
+                let looks = erases.then(looks);
+                self.turns.passed(signal || fs.take_signals() > 0, looks);
                 if !is_done {
                     // Nothing can be done until something changes.
                     return Ok(());

@@ -10,7 +10,8 @@ use crate::subject::Subject as AnySubject;
 use crate::subject::flash::Bare;
 
 type Files<'a> = OnFlash<'a, Jffs2<Array<Bytes>>>;
-const PAUSE: Ns = Ns(50_000_000);
+/// 50 ms, which are five ticks, and the one that is under way.
+const PAUSE: Ns = Ns(60_000_000);
 /// A pause before a tick at which the thread first looks for a block of which all is obsolete: 80 and 6,202 are 49 times 128, and
 /// 10, which is less than 50.
 const BEGIN: Ns = Ns(62_020_000_000 - PAUSE.0);
@@ -51,6 +52,13 @@ fn fill(files: &mut Files<'_>, ino: Ino) {
     }
 }
 
+/// As [`fill`], for a thread that has seen the signal and pauses before its next pass.
+fn fill_in_a_pause(files: &mut Files<'_>, ino: Ino) {
+    fill(files, ino);
+    files.fs().take_signals();
+    files.turns.asleep = false;
+}
+
 fn passes(files: &Files<'_>) -> u64 {
     files.gc.outcome().passes.iter().map(|passes| passes.count).sum()
 }
@@ -60,7 +68,7 @@ fn passes(files: &Files<'_>) -> u64 {
 #[test]
 fn the_thread_goes_on_at_once_after_an_erasure() {
     files(|files, ino| {
-        fill(files, ino);
+        fill_in_a_pause(files, ino);
         let (start, erased) = (files.ended, files.work_done().erased);
         files.passes_until(start + PAUSE - Ns(1), None).expect("there is power");
         assert_eq!(passes(files), 0);
@@ -70,25 +78,29 @@ fn the_thread_goes_on_at_once_after_an_erasure() {
     });
 }
 
-/// A change that leaves work sends a signal, and so does an erasure that a program did itself; a call that changes nothing
-/// sends none.
+/// A change that leaves work sends a signal, and so does an erasure that a program did itself. Without one a thread that found nothing to do
+/// sleeps on, though there is work now.
 #[test]
 fn a_change_that_leaves_work_wakes_the_thread_at_once() {
     files(|files, ino| {
+        let cx = &mut Cx::new();
         let idle = files.work_done();
-        files.fs().write(&mut Cx::new(), ino, 0, Payload::Bytes(b"x")).expect("there is space");
+        files.fs().write(cx, ino, 0, Payload::Bytes(b"x")).expect("there is space");
         files.notice(idle);
         assert_eq!((files.turns.signal, files.turns.due), (false, None), "there is nothing to do");
-        let work = files.work_done();
-        files.notice(Work { erased: work.erased - 1, ..work });
-        assert_eq!((files.turns.signal, files.turns.due), (true, Some(files.ended)), "a block was erased");
-        (files.turns.signal, files.turns.due) = (false, None);
         fill(files, ino);
         let work = files.work_done();
+        files.notice(idle);
+        assert_eq!((files.turns.signal, files.turns.due), (true, Some(files.ended)), "something was changed");
+        (files.turns.signal, files.turns.due, files.turns.asleep) = (false, None, true);
         files.notice(work);
-        assert_eq!((files.turns.signal, files.turns.due), (false, Some(files.ended + PAUSE)), "nothing was changed");
-        files.notice(Work { ops: work.ops - 1, ..work });
-        assert_eq!((files.turns.signal, files.turns.due), (true, Some(files.ended)), "something was");
+        assert_eq!((files.turns.signal, files.turns.due), (false, None), "nobody sent a signal");
+        while files.work_done().erased == work.erased {
+            files.fs().take_signals();
+            files.fs().collect(cx).expect("there is power");
+        }
+        files.notice(work);
+        assert_eq!((files.turns.signal, files.turns.due), (true, Some(files.ended)), "a block was erased");
     });
 }
 
@@ -98,7 +110,7 @@ fn a_change_that_leaves_work_wakes_the_thread_at_once() {
 #[test]
 fn a_program_writes_while_the_thread_looks_at_an_erased_block() {
     files(|files, ino| {
-        fill(files, ino);
+        fill_in_a_pause(files, ino);
         let cx = &mut Cx::new();
         let mut now = files.ended + PAUSE;
         files.passes_until(now, None).expect("there is power");
@@ -126,7 +138,7 @@ fn a_program_writes_while_the_thread_looks_at_an_erased_block() {
 fn a_program_that_is_back_at_once_is_first_twice_and_no_more() {
     for (wakes_before, turns) in [(false, 2), (true, 1)] {
         files(|files, ino| {
-            fill(files, ino);
+            fill_in_a_pause(files, ino);
             files.turns.takes_lock = true;
             files.turns.due = Some(if wakes_before { files.ended - Ns(1) } else { files.ended });
             for turn in 0..turns {
@@ -139,7 +151,7 @@ fn a_program_that_is_back_at_once_is_first_twice_and_no_more() {
     }
     // A program that was away lets it in at once.
     files(|files, ino| {
-        fill(files, ino);
+        fill_in_a_pause(files, ino);
         files.turns.due = Some(files.ended);
         files.passes_until(files.ended + Ns(1), None).expect("there is power");
         assert!(passes(files) > 0);
@@ -151,7 +163,7 @@ fn a_program_that_is_back_at_once_is_first_twice_and_no_more() {
 fn a_program_that_reads_lets_the_thread_in_at_once() {
     for reads in [0, 1] {
         files(|files, ino| {
-            fill(files, ino);
+            fill_in_a_pause(files, ino);
             files.turns.takes_lock = true;
             let work = files.work_done();
             files.notice(Work { reads: work.reads - reads, ..work });

@@ -19,6 +19,8 @@ pub(super) struct Work {
 pub(super) struct Turns {
     /// When the thread begins its next pass; `None` while it sleeps.
     pub due: Option<Ns>,
+    /// It found nothing to do, and sleeps until a signal comes.
+    pub asleep: bool,
     /// A signal waits for the thread.
     pub signal: bool,
     /// The thread waits for the lock: operations of the program that come first.
@@ -38,19 +40,20 @@ impl Turns {
         *self = Turns { takes_lock: self.takes_lock, had: self.had, ..Turns::default() };
     }
 
-    /// The thread is woken at `now` if a signal waits. Else it sleeps for `interval` before each pass for which there is work.
-    pub fn wake(&mut self, now: Ns, has_work: bool, interval: Ns) {
+    /// The thread is woken at `now` if a signal waits. Else it sleeps until `end` before each pass for which there is work. If it finds
+    /// none it sleeps until a signal comes, if it `awaits_signals`.
+    pub fn wake(&mut self, now: Ns, has_work: bool, end: Ns, awaits_signals: bool) {
         match self.due {
-            due if self.signal => self.due = Some(due.map_or(now, |due| due.min(now))),
-            None if has_work => self.due = Some(now + interval),
+            due if self.signal => (self.due, self.asleep) = (Some(due.map_or(now, |due| due.min(now))), false),
+            None if !has_work => self.asleep = awaits_signals,
+            None if !self.asleep => self.due = Some(end),
             _ => {}
         }
     }
 
-    /// The program has done an operation: what was done before it, and after it. Where it changed something a signal is sent if
-    /// there is work now, or was an erasure.
-    pub fn operated(&mut self, before: Work, now: Work, has_work: bool) {
-        self.signal |= now.erased > before.erased || now.ops > before.ops && has_work;
+    /// The program has done an operation: what was done before it, and after it, and whether it sent a signal.
+    pub fn operated(&mut self, before: Work, now: Work, signal: bool) {
+        self.signal |= signal;
         if now.ops > before.ops || now.reads > before.reads {
             self.takes_lock = now.ops > before.ops;
         }
