@@ -21,9 +21,6 @@ const FAR: usize = 16_384;
 /// Bits of Linux's hash of four bytes, its factor, and bytes at the end that it does not look at.
 /// Source: Linux 6.12, `lib/lzo/lzodefs.h` and `lzo1x_1_do_compress`.
 const LINUX_HASH: (u32, u32, usize) = (13, 0x1824_429d, 20);
-/// Longest block that Linux compresses as a whole.
-const LINUX_BLOCK: usize = 0xc000;
-
 /// A match: bytes that stood before.
 #[derive(Clone, Copy, Default)]
 struct Match {
@@ -227,10 +224,11 @@ impl Lzo {
         out.end()
     }
 
-    /// As [`compress`](Self::compress), to the same bytes as Linux. A longer block than it takes as a whole is searched.
+    /// As [`compress`](Self::compress), to the same bytes as Linux. A block with room for matches farther off than `FAR`, which no file
+    /// system has while it is mounted, is searched.
     /// Source: Linux 6.12, `lib/lzo/lzo1x_compress.c`: what decides which match is taken.
     pub fn compress_as_linux(&mut self, block: &[u8], out: &mut [u8]) -> Option<usize> {
-        if block.len() > LINUX_BLOCK {
+        if block.len() > FAR {
             return self.compress(block, out);
         }
         let (bits, factor, margin) = LINUX_HASH;
@@ -294,6 +292,25 @@ mod tests {
         assert_eq!(packed(&[7; 41]), [17 + 1, 7, 0x20, 7, 0, 0, 0x11, 0, 0]);
     }
 
+    /// By hand, of `lzo1x_1_do_compress`: less than 32 bytes stay as they are; the first place that is looked at is the sixth byte, the first
+    /// instruction has no form of its own before a match, and the 20 bytes at the end are only met by a match that reaches them, in steps of 8.
+    #[test]
+    fn linux_takes_the_first_match_that_it_meets() {
+        let packed = |block: &[u8]| {
+            let mut out = [0; 100];
+            let len = Lzo::new().compress_as_linux(block, &mut out).expect("there is room");
+            out[..len].to_vec()
+        };
+        let short = [7; 31];
+        assert_eq!(packed(&short), [&[17 + 31][..], &short, &[0x11, 0, 0]].concat());
+        // Five literals; at 5, before 12, four bytes and one comparison of eight from five bytes back, then fifteen literals.
+        let zeroes = [0; 32];
+        assert_eq!(
+            packed(&zeroes),
+            [&[5 - 3, 0, 0, 0, 0, 0, 0x20 | (12 - 2), 4 << 2, 0][..], &[15 - 3], &[0; 15], &[0x11, 0, 0]].concat()
+        );
+    }
+
     #[test]
     fn what_another_decompressor_makes_of_it_is_the_block() {
         let mut state = 1u32;
@@ -328,6 +345,11 @@ mod tests {
             // With a byte less it does not fit, and nothing is written behind the end.
             assert_eq!(lzo.compress(&block, &mut out[..len - 1]), None);
             assert_eq!(lzo.compress(&block, &mut out[..len]), Some(len));
+            let len = lzo.compress_as_linux(&block, &mut out).expect("there is room");
+            assert_eq!(lzokay::decompress::decompress(&out[..len], &mut back), Ok(block.len()), "round {round}");
+            assert!(back == block, "round {round}");
+            assert_eq!(lzo.compress_as_linux(&block, &mut out[..len - 1]), None);
+            assert_eq!(lzo.compress_as_linux(&block, &mut out[..len]), Some(len));
         }
     }
 }

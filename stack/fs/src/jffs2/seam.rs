@@ -55,13 +55,14 @@ impl<F: Flash> Jffs2<F> {
     /// next 8 ticks, or 64, and so on.
     /// Source: Linux 6.12, `calc_wheel_index`.
     pub fn timer_ends(&self, from: Ns, span: Ns) -> Ns {
-        let tick = Ns(1_000_000_000 / u64::from(self.options.hz));
-        let ticks = span.0.div_ceil(tick.0);
-        let since = self.tick_at(from);
-        let levels = (0..8).find(|&level| ticks < 63 << (3 * level)).unwrap_or(8);
-        let unit = 1 << (3 * levels);
-        let end = ((since + ticks) / unit + 1) * unit;
-        Ns(self.boot.at.0 + (end - self.tick_at(self.boot.at)) * tick.0)
+        const SECOND: u128 = 1_000_000_000;
+        let hz = u128::from(self.options.hz);
+        let ticks = (u128::from(span.0) * hz).div_ceil(SECOND) as u64;
+        let level = (0..8).find(|&level| ticks < 63 << (3 * level)).unwrap_or(8);
+        let unit = 1 << (3 * level);
+        let end = ((self.tick_at(from) + ticks) / unit + 1) * unit;
+        let since_boot = u128::from(end - self.tick_at(self.boot.at));
+        Ns(self.boot.at.0 + (since_boot * SECOND).div_ceil(hz) as u64)
     }
 
     /// The timer of the write buffer has ended: what waits there is written.

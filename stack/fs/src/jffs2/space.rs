@@ -112,11 +112,16 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn reserve(&mut self, cx: &mut Cx, wanted: Wanted, purpose: Purpose) -> Result<u32> {
         self.may_write()?;
         self.complete();
+        let room = self.make_room(cx, wanted, purpose)?;
+        self.counters.reserved += 1;
+        self.is_reserved = true;
+        Ok(room)
+    }
+
+    fn make_room(&mut self, cx: &mut Cx, wanted: Wanted, purpose: Purpose) -> Result<u32> {
         loop {
-            self.make_free(cx, self.levels.write, purpose)?;
+            self.make_free(cx, purpose)?;
             if let Some(room) = self.try_reserve(cx, wanted)? {
-                self.counters.reserved += 1;
-                self.is_reserved = true;
                 return Ok(room);
             }
         }
@@ -140,23 +145,28 @@ impl<F: Flash> Jffs2<F> {
         std::mem::take(&mut self.signals).max(to_erase)
     }
 
-    /// Makes sure that two nodes have room, for each of which it is reserved again. They may need a block each.
+    /// Makes sure that two nodes have room, for each of which it is reserved again: in the block that is written, or with a block more
+    /// than a write must leave, or else together in another block.
     pub(super) fn make_room_for_two(&mut self, cx: &mut Cx, both: Wanted) -> Result<()> {
         self.may_write()?;
+        self.make_free(cx, Purpose::Write)?;
         let fits = self.blocks.first(List::Next).is_some_and(|block| self.room(block, both).is_some());
-        self.make_free(cx, self.levels.write + u32::from(!fits), Purpose::Write)
+        if fits || self.frees_one_more(cx)? { Ok(()) } else { self.make_room(cx, both, Purpose::Write).map(drop) }
     }
 
-    /// Collects garbage until so many blocks are free, or, if no more can be, as many as a write must leave.
-    fn make_free(&mut self, cx: &mut Cx, blocks: u32, purpose: Purpose) -> Result<()> {
-        while self.free_blocks() < blocks {
-            let Sizes { dirty, free, unchecked, .. } = self.blocks.totals;
-            let all = u64::from(dirty) + u64::from(free) + u64::from(unchecked) + u64::from(self.blocks.erasing_bytes);
-            let is_short = self.dirt() + i64::from(unchecked) < i64::from(self.levels.least_dirt)
-                || all / u64::from(self.blocks.block_bytes) <= u64::from(self.levels.write);
-            if is_short {
-                let least = if purpose == Purpose::Deletion { self.levels.deletion } else { self.levels.write };
-                if self.free_blocks() >= least {
+    /// Whether so little is obsolete that it is of no use to collect garbage.
+    fn is_short(&self) -> bool {
+        let Sizes { dirty, free, unchecked, .. } = self.blocks.totals;
+        let all = u64::from(dirty) + u64::from(free) + u64::from(unchecked) + u64::from(self.blocks.erasing_bytes);
+        self.dirt() + i64::from(unchecked) < i64::from(self.levels.least_dirt)
+            || all / u64::from(self.blocks.block_bytes) <= u64::from(self.levels.write)
+    }
+
+    /// Collects garbage until as many blocks are free as a write must leave. A deletion may go on with fewer.
+    fn make_free(&mut self, cx: &mut Cx, purpose: Purpose) -> Result<()> {
+        while self.free_blocks() < self.levels.write {
+            if self.is_short() {
+                if purpose == Purpose::Deletion && self.free_blocks() >= self.levels.deletion {
                     break;
                 }
                 return Err(FsError::NoSpace.into());
@@ -164,11 +174,24 @@ impl<F: Flash> Jffs2<F> {
             self.counters.foreground += 1;
             match self.collect_pass(cx)? {
                 Pass::Done | Pass::Again => {}
-                Pass::NoSpace if self.free_blocks() >= self.levels.write => break,
                 Pass::NoSpace => return Err(FsError::NoSpace.into()),
             }
         }
         Ok(())
+    }
+
+    /// Collects garbage until one block more is free. False: there is too little of it.
+    fn frees_one_more(&mut self, cx: &mut Cx) -> Result<bool> {
+        while self.free_blocks() <= self.levels.write {
+            if self.is_short() {
+                return Ok(false);
+            }
+            self.counters.foreground += 1;
+            if self.collect_pass(cx)? == Pass::NoSpace {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// As [`reserve`](Self::reserve), for garbage collection itself.
