@@ -247,14 +247,12 @@ impl<F: Flash> Jffs2<F> {
     fn room(&self, block: u32, wanted: Wanted) -> Option<u32> {
         let free = self.blocks.at(block).sizes.free;
         let frame = wanted.in_summary + SUMMARY_FRAME;
-        let with_summary = match (self.options.summary, self.collected.is_disabled) {
-            (false, _) => 0,
-            (true, false) => padded(self.collected.bytes + frame),
-            (true, true) => padded(frame - 1),
+        let kept = match (self.options.summary, self.collected.is_disabled) {
+            (false, _) => [0; 2],
+            (true, false) => [padded(self.collected.bytes + frame); 2],
+            (true, true) => [padded(frame - 1), 0],
         };
-        let without = (with_summary == 0 || self.collected.is_disabled).then_some(0);
-        let kept = Some(with_summary).filter(|kept| wanted.bytes + kept <= free);
-        kept.or(without.filter(|_| wanted.bytes <= free)).map(|kept| free - kept)
+        kept.into_iter().find(|kept| wanted.bytes + kept <= free).map(|kept| free - kept)
     }
 
     /// Takes the next free block to be written. Returns its free bytes; `None`: one was erased first, or data were written to make

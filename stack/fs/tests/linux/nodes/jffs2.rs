@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fs::jffs2::{Boot, Compress, Jffs2, Options, Packer};
+use fs::jffs2::{Boot, Compress, Jffs2, Options, Packer, media};
 use sim::seam::{FileType, Flash, Geometry, Medium, RamFlash, RenameFlags, SetXattr, Timestamp};
 use sim::{Cx, Ns, Peb};
 
@@ -229,6 +229,15 @@ fn nodes(flash: &[u8]) -> Vec<String> {
     let first = all_times.filter(|&time| u64::from(time) >= PRESENT).min().unwrap_or_default();
     let line = |&(at, kind, len): &(usize, u16, usize)| {
         let mut node = flash[at..at + len].to_vec();
+        // Its checksum has the times in it: each side's must be right by itself.
+        let checked = match kind {
+            INODE => 60,
+            DIRENT => 32,
+            XREF => 24,
+            _ => 0,
+        };
+        let stored = if kind == INODE { at + 64 } else { at + checked };
+        let is_right = checked == 0 || media::crc(&node[..checked]) == word(stored);
         for &time in times(kind) {
             let seconds = word(at + time);
             if u64::from(seconds) >= PRESENT {
@@ -268,7 +277,8 @@ fn nodes(flash: &[u8]) -> Vec<String> {
             0x2006 => node[12..].iter().map(|b| format!("{b:02x}")).collect(),
             _ => format!("{kind:04x}"),
         };
-        format!("node {at:x} {len} {text} {:08x}", crc32fast::hash(&node))
+        let wrong = if is_right { "" } else { " with a wrong checksum" };
+        format!("node {at:x} {len} {text}{wrong} {:08x}", crc32fast::hash(&node))
     };
     found.iter().map(line).collect()
 }
