@@ -743,8 +743,13 @@ impl FileSystem for Model {
     }
 
     fn statfs(&mut self, _cx: &mut Cx) -> Result<StatFs, FsError> {
+        let held = |inode: &Arc<Inode>| match &inode.body {
+            Body::Regular(contents) => contents.held(),
+            _ => 0,
+        };
         let blocks = 1 << 40;
-        Ok(StatFs { block_bytes: 4096, blocks, free: blocks, available: blocks })
+        let free = blocks - self.inodes.values().map(held).sum::<u64>();
+        Ok(StatFs { block_bytes: 4096, blocks, free, available: free })
     }
 
     fn open(&mut self, _cx: &mut Cx, ino: Ino) -> Result<(), FsError> {

@@ -97,8 +97,8 @@ pub(super) struct Flusher {
     turn: Option<Turn>,
     /// When the next step is due.
     due: Option<Ns>,
-    /// When it last looked for what is old.
-    last_periodic: Option<Ns>,
+    /// When it last looked for what is old, or zero, as if the file system was mounted when virtual time began.
+    last_periodic: Ns,
 }
 
 impl<F: FileSystem> PageCache<F> {
@@ -159,10 +159,12 @@ impl<F: FileSystem> PageCache<F> {
     /// Looks first for what is old, if it is time, and then whether much is dirty.
     fn begin_work(&mut self, now: Ns) {
         let interval = self.config.writeback_interval;
-        let is_time = self.flusher.last_periodic.is_none_or(|last| now >= last + interval);
+        let is_time = interval > Ns::ZERO && now >= self.flusher.last_periodic + interval;
+        if is_time {
+            self.flusher.last_periodic = now;
+        }
         self.flusher.slice = None;
-        self.flusher.work = if interval > Ns::ZERO && is_time && self.inodes.queued() > 0 {
-            self.flusher.last_periodic = Some(now);
+        self.flusher.work = if is_time && self.inodes.queued() > 0 {
             Some(Work::Periodic(self.dirty + self.inodes.queued()))
         } else {
             self.is_over_background(now).then_some(Work::Background)
@@ -171,6 +173,18 @@ impl<F: FileSystem> PageCache<F> {
             Some(_) => self.flusher.due = Some(now),
             None => self.sleep(now),
         }
+    }
+
+    /// The flusher has done what someone asked of it, and then looks for more at once, as when it wakes by itself. Its next interval
+    /// begins.
+    fn look_for_more(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+        if self.flusher.work.is_none() {
+            self.begin_work(cx.now());
+            while self.flusher.work.is_some() {
+                self.step(cx, None)?;
+            }
+        }
+        Ok(())
     }
 
     fn end_work(&mut self, now: Ns) {
@@ -334,7 +348,10 @@ impl<F: FileSystem> PageCache<F> {
             self.queue_dirtied(cx);
             match done {
                 Err(FsError::NoSpace) if self.dirty > 0 && self.inner.wants_write_back() => {
-                    self.write_for_space(cx, keep)?
+                    self.inodes.keep(keep);
+                    let written = self.write_for_space(cx).and_then(|()| self.look_for_more(cx));
+                    self.inodes.keep(None);
+                    written?;
                 }
                 done => return done,
             }
@@ -342,7 +359,7 @@ impl<F: FileSystem> PageCache<F> {
     }
 
     /// Writes whole inodes until 16 pages are written: those first whose turn has come.
-    fn write_for_space(&mut self, cx: &mut Cx, keep: Option<u32>) -> Result<(), FsError> {
+    fn write_for_space(&mut self, cx: &mut Cx) -> Result<(), FsError> {
         let before = self.dirty;
         while before - self.dirty < FOR_SPACE {
             if self.inodes.first(List::Io).is_none() {
@@ -351,15 +368,16 @@ impl<F: FileSystem> PageCache<F> {
             let Some(entry) = self.inodes.first(List::Io) else { break };
             self.write_inode(cx, entry.slot, WriteBack::Space)?;
             self.inodes.unqueue(entry.slot);
-            if keep != Some(entry.slot) {
-                self.inodes.remove_if_idle(entry.slot);
-            }
+            self.inodes.remove_if_idle(entry.slot);
         }
         Ok(())
     }
 
     /// Writes every inode, those first whose turn has come.
     pub(super) fn write_all(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+        if self.inodes.queued() == 0 {
+            return Ok(());
+        }
         for list in [List::Io, List::MoreIo, List::Dirty] {
             while let Some(entry) = self.inodes.first(list) {
                 self.write_inode(cx, entry.slot, WriteBack::Sync)?;
@@ -367,7 +385,7 @@ impl<F: FileSystem> PageCache<F> {
                 self.inodes.remove_if_idle(entry.slot);
             }
         }
-        Ok(())
+        self.look_for_more(cx)
     }
 
     /// Makes room for a page: drops the clean one that was used longest ago; if there is none, writes first.

@@ -68,6 +68,8 @@ pub(super) struct Inodes {
     lists: [VecDeque<Entry>; 3],
     stamp: u64,
     queued: u64,
+    /// See [`keep`](Inodes::keep).
+    kept: Option<u32>,
 }
 
 impl Inodes {
@@ -127,10 +129,15 @@ impl Inodes {
         self.unused.push(slot);
     }
 
+    /// An inode that stays known, whatever is written.
+    pub fn keep(&mut self, slot: Option<u32>) {
+        self.kept = slot;
+    }
+
     /// Forgets an inode that nothing is known of but its size.
     pub fn remove_if_idle(&mut self, slot: u32) {
         let inode = self.at(slot);
-        if inode.table.is_empty() && inode.opens == 0 && inode.queued.is_none() {
+        if self.kept != Some(slot) && inode.table.is_empty() && inode.opens == 0 && inode.queued.is_none() {
             self.remove(slot);
         }
     }

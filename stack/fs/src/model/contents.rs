@@ -89,6 +89,11 @@ impl Contents {
         self.blocks.iter().map(|(&number, block)| (number, block.clone()))
     }
 
+    /// Number of blocks in which something was written.
+    pub(super) fn held(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
     /// Becomes the first `size` bytes of these blocks.
     pub(super) fn assume(&mut self, size: u64, blocks: &BTreeMap<u64, Block>) {
         *self = Contents { size: super::MAX_FILE_BYTES, blocks: blocks.clone() };

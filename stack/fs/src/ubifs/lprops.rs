@@ -20,6 +20,8 @@ pub(super) struct Lprops {
     pub lebs: Vec<LebProps>,
     /// The table of the LPT's LEBs, as the LPT has it.
     pub ltab: Vec<LtabEntry>,
+    /// LEBs whose properties are read first, in the big model.
+    pub lsave: Vec<u32>,
     /// Bytes of nodes in use, by LEB of the LPT area.
     pub used: Vec<u32>,
     /// Nodes that cannot be read: their LEBs have no properties.
@@ -45,6 +47,7 @@ pub(super) fn read<V: LebVolume>(
     let mut found = Lprops {
         lebs: vec![empty; sb.main_lebs() as usize],
         ltab: vec![LtabEntry::default(); sb.lpt_lebs as usize],
+        lsave: Vec::new(),
         used: vec![0; sb.lpt_lebs as usize],
         damaged: Vec::new(),
         places: Vec::new(),
@@ -56,9 +59,9 @@ pub(super) fn read<V: LebVolume>(
     }
     if geometry.is_big {
         let lsave = LptAddr { lnum: master.lsave_lnum, offset: master.lsave_offset };
-        let read = node(nodes, cx, &geometry, lsave, LptType::Lsave, &mut found, |bytes| geometry.lsave(bytes));
-        if let Err(error) = read {
-            found.note(error)?;
+        match node(nodes, cx, &geometry, lsave, LptType::Lsave, &mut found, |bytes| geometry.lsave(bytes)) {
+            Ok(lsave) => found.lsave = lsave,
+            Err(error) => found.note(error)?,
         }
     }
     // An nnode: where it is, its number, its depth, and the first pnode below it.

@@ -51,7 +51,7 @@ pub fn which() -> impl Strategy<Value = Which> {
     prop_oneof![1 => there().prop_map(Which::Named), 1 => (0..MAX_OPENED).prop_map(Which::Opened)]
 }
 
-fn fill(length: impl Strategy<Value = usize>) -> impl Strategy<Value = Fill> {
+pub fn fill(length: impl Strategy<Value = usize>) -> impl Strategy<Value = Fill> {
     let kind = prop_oneof![1 => Just(Kind::Zeroes), 2 => Just(Kind::Text), 3 => Just(Kind::Noise)];
     (kind, length, any::<u64>()).prop_map(|(kind, length, seed)| Fill { kind, length, seed })
 }
@@ -69,7 +69,7 @@ fn length() -> impl Strategy<Value = usize> {
     prop_oneof![2 => 0..200usize, 3 => Just(4096), 3 => 4000..9000usize, 1 => 0..65_537usize]
 }
 
-fn mode() -> impl Strategy<Value = u32> {
+pub fn mode() -> impl Strategy<Value = u32> {
     (0..0o1000u32).prop_map(|mode| mode | 0o700)
 }
 

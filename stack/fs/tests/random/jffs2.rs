@@ -219,7 +219,7 @@ impl<F: Cuttable> Subject for OnFlash<F> {
         self.fs().check_memory()
     }
 
-    fn grows_in_vain(&self) -> bool {
+    fn changes_in_vain(&self) -> bool {
         true
     }
 

@@ -38,8 +38,8 @@ pub trait Subject {
     /// Checks what is on the medium, and in memory, for contradictions.
     fn check(&mut self, cx: &mut Cx) -> Result<(), String>;
 
-    /// Whether a write beyond the end that finds no space may leave the file longer, by a hole.
-    fn grows_in_vain(&self) -> bool {
+    /// Whether a write that finds no space may change the file: its times, or, beyond the end, its length, by a hole.
+    fn changes_in_vain(&self) -> bool {
         false
     }
 
@@ -295,10 +295,11 @@ impl<S: Subject> Run<'_, S> {
     }
 
     /// After a write without space: the model's file grows, if the file did, and gets its time. JFFS2 writes a page from its
-    /// beginning, and of two nodes the first, of bytes that were there, may have found space.
+    /// beginning, and of two nodes the first, of bytes that were there, may have found space. UBIFS below a page cache moves the times before
+    /// it asks for space for a page, as in Linux.
     fn grown(&mut self, step: &Step, cx: &mut Cx) -> Result<(), Failure> {
         let Step::Op(Op::Write(which, offset, _)) = step else { return Ok(()) };
-        if !self.subject.grows_in_vain() {
+        if !self.subject.changes_in_vain() {
             return Ok(());
         }
         let (ino, _) = self.caller().which(which)?;

@@ -227,6 +227,10 @@ impl Subject for Cached {
         Ok(())
     }
 
+    fn changes_in_vain(&self) -> bool {
+        true
+    }
+
     fn check(&mut self, cx: &mut Cx) -> Result<(), String> {
         self.fs().statfs(cx).map_err(|error| error.to_string())?;
         self.flash.findings(cx, Severity::Error)

@@ -255,6 +255,24 @@ fn fsync_writes_runs_in_the_order_of_offsets() {
     assert_eq!((world.fs.inner().fsyncs.as_slice(), world.fs.dirty_bytes()), ([(file, false)].as_slice(), PAGE));
 }
 
+/// Linux 6.12 `wb_do_writeback`: the flusher has moved all that is dirty to the inodes whose turn it is. What is left there after 16 pages
+/// is written by the look for what is old, if the last one was 5 s ago.
+#[test]
+fn a_flusher_that_was_asked_for_space_goes_on_if_it_is_time_to_look_for_what_is_old() {
+    for (begin, then) in [(seconds(4), 0), (seconds(6), 10)] {
+        let mut world = World::over(Inner { most_promised: 30, ..slow(ms(1)) }, ROOMY);
+        let files = ["a", "b", "c"].map(|name| world.create(name));
+        world.idle_until(begin);
+        for file in files {
+            world.write_pages(file, 0, 10);
+        }
+        world.create("d");
+        let written = world.fs.counters().written;
+        assert_eq!((written[WriteBack::Space], written[WriteBack::Periodic]), (20, then), "at {begin:?}");
+        assert_eq!(world.fs.next_wake().is_some(), then == 0);
+    }
+}
+
 /// Linux 6.12 `shrink_liability`, `writeback_sb_inodes`: 16 pages of whole inodes, in the order in which they became dirty.
 #[test]
 fn a_call_without_space_waits_until_16_pages_of_whole_inodes_are_written() {

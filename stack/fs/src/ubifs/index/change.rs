@@ -1,5 +1,7 @@
 //! Changes of the index.
 
+use std::ops::Range;
+
 use sim::Cx;
 use sim::seam::LebVolume;
 
@@ -26,8 +28,7 @@ impl Index {
         name: &[u8],
         is_replay: bool,
     ) -> Result<Option<Branch>> {
-        let place = self.insertion(nodes, cx, branch.key)?;
-        let found = self.named_from(nodes, cx, place, branch.key, name, is_replay)?;
+        let (found, place) = self.find_to_change(nodes, cx, (branch.key, name), is_replay)?;
         Ok(self.replace_or_insert(found, place, branch))
     }
 
@@ -49,11 +50,9 @@ impl Index {
 
     /// Removes the leaf with this key, which is no entry's. Returns it.
     pub fn remove<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, key: Key) -> Result<Option<Branch>> {
-        let found = self.find(nodes, cx, key)?;
-        Ok(found.map(|(place, old)| {
-            self.delete(place);
-            old
-        }))
+        let Some((place, old)) = self.find(nodes, cx, key)? else { return Ok(None) };
+        self.delete(nodes, cx, place)?;
+        Ok(Some(old))
     }
 
     /// Removes the entry with this key and name. Returns its leaf.
@@ -65,14 +64,13 @@ impl Index {
         name: &[u8],
         is_replay: bool,
     ) -> Result<Option<Branch>> {
-        let found = self.find_named(nodes, cx, key, name, is_replay)?;
-        Ok(found.map(|(place, old)| {
-            self.delete(place);
-            old
-        }))
+        let (found, _) = self.find_to_change(nodes, cx, (key, name), is_replay)?;
+        let Some((place, old)) = found else { return Ok(None) };
+        self.delete(nodes, cx, place)?;
+        Ok(Some(old))
     }
 
-    /// Removes the leaves with keys from `first` to `last`, and calls `gone` with each.
+    /// Removes the leaves with keys from `first` to `last`, and calls `gone` with each. Of those in one node the first goes last, as in Linux.
     pub fn remove_range<V: LebVolume>(
         &mut self,
         nodes: &mut Nodes<V>,
@@ -82,7 +80,15 @@ impl Index {
     ) -> Result<()> {
         let mut found = self.lower_bound(nodes, cx, first)?;
         while let Some((place, branch)) = found.filter(|(_, found)| found.key <= last) {
-            self.delete(place);
+            let Place { node, at } = place;
+            let others = at + 1..self.before(node, last, true);
+            for at in others.clone() {
+                self.forget(Place { node, at });
+                gone(self.branch(node, at));
+            }
+            self.dirty(node);
+            self.drop_slots(node, others);
+            self.delete(nodes, cx, place)?;
             gone(branch);
             // What follows has moved up, unless the node is gone too.
             found = match self.nodes[place.node as usize].len {
@@ -259,25 +265,18 @@ impl Index {
     }
 
     /// Removes a branch; a node that loses its last one goes too, and a root with one child makes way for it.
-    fn delete(&mut self, Place { node, at }: Place) {
+    fn delete<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, Place { node, at }: Place) -> Result<()> {
         if self.nodes[node as usize].level == 0 {
             self.forget(Place { node, at });
         }
         self.dirty(node);
-        let first = node as usize * self.fanout;
-        let end = first + self.nodes[node as usize].len as usize;
-        let (here, after) = (first + at as usize, first + at as usize + 1..end);
-        self.slots.copy_within(after.clone(), here);
-        self.keys.copy_within(after, here);
-        self.keys[end - 1] = UNUSED;
-        self.nodes[node as usize].len -= 1;
-        self.adopt(node, at);
+        self.drop_slots(node, at..at + 1);
         let Znode { parent, place, len, .. } = self.nodes[node as usize];
         if len == 0 && parent != NONE {
             self.near = Near::NOWHERE;
             self.release(node);
             self.dirty_nodes -= 1;
-            return self.delete(Place { node: parent, at: place });
+            return self.delete(nodes, cx, Place { node: parent, at: place });
         }
         let root = self.root.child;
         let Znode { level, len, .. } = self.nodes[root as usize];
@@ -285,25 +284,39 @@ impl Index {
             // The tree is empty: the root is one node without branches.
             self.nodes[root as usize].level = 0;
         }
-        self.lower_root();
+        self.lower_root(nodes, cx)
     }
 
-    /// Drops roots with one child, as long as the child is in memory.
-    fn lower_root(&mut self) {
+    /// Takes branches out of a node.
+    fn drop_slots(&mut self, node: u32, gone: Range<u32>) {
+        if gone.is_empty() {
+            return;
+        }
+        let first = node as usize * self.fanout;
+        let end = first + self.nodes[node as usize].len as usize;
+        let (here, after) = (first + gone.start as usize, first + gone.end as usize..end);
+        self.slots.copy_within(after.clone(), here);
+        self.keys.copy_within(after, here);
+        self.keys[end - gone.len()..end].fill(UNUSED);
+        self.nodes[node as usize].len -= gone.len() as u32;
+        self.adopt(node, gone.start);
+    }
+
+    /// Drops roots with one child. Linux writes the child anew, though nothing in it changed.
+    fn lower_root<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<()> {
         loop {
             let root = self.root.child;
             let Znode { level, len, .. } = self.nodes[root as usize];
-            let slot = *self.slot(root, 0);
-            if level == 0 || len != 1 || slot.child >= AWAY {
-                return;
+            if level == 0 || len != 1 {
+                return Ok(());
             }
-            // What is on flash of it is obsolete.
-            self.dirty(root);
+            let child = self.child(nodes, cx, root, 0)?;
+            self.dirty(child);
             self.dirty_nodes -= 1;
             self.near = Near::NOWHERE;
+            self.root = *self.slot(root, 0);
             self.release(root);
-            self.root = slot;
-            let child = &mut self.nodes[slot.child as usize];
+            let child = &mut self.nodes[child as usize];
             (child.parent, child.place) = (NONE, 0);
         }
     }

@@ -120,6 +120,9 @@ pub struct Gone {
     pub nodes: Vec<(u32, u32, u32)>,
 }
 
+/// A leaf that was found, and where.
+type Found = (Place, Branch);
+
 impl Index {
     /// The index whose root the master node names.
     pub fn new(sb: &SuperBlock, master: &Master) -> Index {
@@ -312,23 +315,30 @@ impl Index {
         let Near { node, end } = self.near;
         if node != NONE && !key.is_of_entry() && self.key(node, 0) <= key && key < end {
             let place = Some(Place { node, at: self.before(node, key, false) });
-            debug_assert_eq!(self.descend(nodes, cx, key), Ok(place), "the way from the root leads elsewhere");
+            debug_assert_eq!(self.descend(nodes, cx, key, true), Ok(place), "the way from the root leads elsewhere");
             return Ok(place);
         }
-        self.descend(nodes, cx, key)
+        // Equal keys of entries may be in more than one node. Another key is where its own branch leads: Linux looks for it
+        // nowhere else.
+        self.descend(nodes, cx, key, !key.is_of_entry())
     }
 
-    fn descend<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, key: Key) -> Result<Option<Place>> {
+    /// The place for `key` in the node to which the branches above lead: with `is_or_equal` the last one whose key is not greater,
+    /// else the last one whose key is less.
+    fn descend<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        key: Key,
+        is_or_equal: bool,
+    ) -> Result<Option<Place>> {
         let mut node = self.root(nodes, cx)?;
         if self.nodes[node as usize].len == 0 {
             return Ok(None);
         }
-        // Equal keys of entries may be in more than one node. Another key is where its own branch leads: Linux looks for it
-        // nowhere else.
-        let is_entry = key.is_of_entry();
         let mut end = UNUSED;
         for _ in 0..self.nodes[node as usize].level {
-            let after = if is_entry { self.before(node, key, false) } else { self.before(node, key, true) }.max(1);
+            let after = self.before(node, key, is_or_equal).max(1);
             if (after as usize) < self.fanout {
                 end = end.min(self.key(node, after));
             }
@@ -414,31 +424,50 @@ impl Index {
         is_replay: bool,
     ) -> Result<Option<(Place, Branch)>> {
         let place = self.insertion(nodes, cx, key)?;
-        self.named_from(nodes, cx, place, key, name, is_replay)
+        Ok(self.named_from(nodes, cx, place, (key, name), is_replay)?.0)
     }
 
-    /// As [`find_named`](Index::find_named), where `place` is the one for `key`.
+    /// As [`find_named`](Index::find_named), for a change. Also returns where the entry belongs if it is not there. Where a branch above has
+    /// the key itself, Linux looks first in the node that it leads to, and writes that anew even if the entry is in the one before.
+    fn find_to_change<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        (key, name): (Key, &[u8]),
+        is_replay: bool,
+    ) -> Result<(Option<Found>, Option<Place>)> {
+        let place = self.insertion(nodes, cx, key)?;
+        let behind = if self.near.end == key { self.descend(nodes, cx, key, true)? } else { None };
+        if let Some(Place { node, .. }) = behind {
+            self.dirty(node);
+        }
+        let (found, belongs) = self.named_from(nodes, cx, place, (key, name), is_replay)?;
+        Ok((found, belongs.or(behind).or(place)))
+    }
+
+    /// As [`find_named`](Index::find_named), where `place` is the one for `key`. Also returns where the entry belongs among others with the
+    /// key, which are in the order of their names, if there are any.
     fn named_from<V: LebVolume>(
         &mut self,
         nodes: &mut Nodes<V>,
         cx: &mut Cx,
         place: Option<Place>,
-        key: Key,
-        name: &[u8],
+        (key, name): (Key, &[u8]),
         is_replay: bool,
-    ) -> Result<Option<(Place, Branch)>> {
-        let mut gone = None;
+    ) -> Result<(Option<Found>, Option<Place>)> {
+        let (mut gone, mut belongs) = (None, None);
         let mut found = self.from(nodes, cx, place)?;
         while let Some((place, branch)) = found.filter(|(_, branch)| branch.key == key) {
             match entry(nodes, cx, &branch) {
-                Ok(entry) if entry.name == name => return Ok(Some((place, branch))),
-                Ok(_) => {}
+                Ok(entry) if entry.name == name => return Ok((Some((place, branch)), Some(place))),
+                Ok(entry) if entry.name < name => belongs = Some(Place { at: place.at + 1, ..place }),
+                Ok(_) => belongs = belongs.or(Some(place)),
                 Err(UbifsError::Node { .. }) if is_replay => gone = gone.or(Some((place, branch))),
                 Err(error) => return Err(error),
             }
             found = self.next(nodes, cx, place)?;
         }
-        Ok(gone)
+        Ok((gone, belongs))
     }
 }
 

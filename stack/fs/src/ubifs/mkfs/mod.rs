@@ -20,7 +20,7 @@ use sim::seam::is_zero;
 use self::data::Packer;
 use self::index::Leaves;
 use self::space::Space;
-use super::media::lpt::{LptAddr, LptGeometry};
+use super::media::lpt::{LebProps, LptAddr, LptGeometry};
 use super::media::{
     BLOCK_BYTES, Branch, COMMIT_START_BYTES, Compression, DentNode, FIRST_INO, Group, InodeNode, ItemType, Key,
     KeyHash, LOG_LNUM, MASTER_LNUMS, MAX_INLINE, MAX_NAME, Master, NodeType, REFERENCE_BYTES, ROOT_INO, SB_LNUM,
@@ -84,6 +84,9 @@ pub struct Options {
     pub reserve: Reserve,
     /// `--space-fixup`: the first mount erases the free space.
     pub space_fixup: bool,
+    /// As Linux makes it at the first mount: with all LEBs that it may have, all of them in the tree of LEB properties; with the index
+    /// in the first LEB of the main area, and leaves in the second.
+    pub is_first_mount: bool,
     /// UUID; made from the contents if absent.
     pub uuid: Option<[u8; 16]>,
 }
@@ -103,6 +106,7 @@ impl Options {
             orphan_lebs: 1,
             reserve: Reserve::Data(0),
             space_fixup: false,
+            is_first_mount: false,
             uuid: None,
         }
     }
@@ -125,6 +129,7 @@ impl Options {
             log_lebs: Some(u32::try_from(log).unwrap_or(u32::MAX)),
             orphan_lebs: orphans,
             reserve: Reserve::Share { percent: 5, most: 5 << 20 },
+            is_first_mount: true,
             ..options
         }
     }
@@ -245,6 +250,10 @@ pub struct Mkfs<'a, E> {
     leaves: Leaves,
     packer: Packer,
     last_ino: u32,
+    /// Sequence number with which the root directory was created.
+    root_creation: u64,
+    /// Sequence number of the super block, if that is written before all else.
+    super_block: Option<u64>,
 }
 
 impl<E> std::fmt::Debug for Mkfs<'_, E> {
@@ -257,19 +266,24 @@ impl<'a, E> Mkfs<'a, E> {
     /// Begins a file system. Errors: options that do not go together.
     pub fn new(options: &Options, sink: Sink<'a, E>) -> Result<Mkfs<'a, E>, OptionError> {
         let sb = layout::super_block(options)?;
+        let mut space = Space::new(&sb, options.is_first_mount, sink);
+        let root_creation = space.next_sqnum();
+        let super_block = options.is_first_mount.then(|| space.next_sqnum());
         Ok(Mkfs {
-            space: Space::new(&sb, sink),
+            space,
             sb,
             uuid: options.uuid,
             leaves: Leaves::default(),
             packer: Packer::new(options.compress),
             last_ino: FIRST_INO,
+            root_creation,
+            super_block,
         })
     }
 
     /// Begins the root directory, to be called once.
-    pub fn root(&mut self) -> Dir {
-        Dir::new(NewInode { ino: ROOT_INO, creat_sqnum: self.space.next_sqnum() })
+    pub fn root(&self) -> Dir {
+        Dir::new(NewInode { ino: ROOT_INO, creat_sqnum: self.root_creation })
     }
 
     /// Begins another directory. Errors: there are too many inodes.
@@ -426,13 +440,16 @@ impl<'a, E> Mkfs<'a, E> {
     /// Errors: the tree needs more LEBs than the file system may have; then nothing but LEBs of the main area was
     /// written.
     pub fn finish(self) -> Result<Made, MkfsError<E>> {
-        let Mkfs { sb, uuid, space, leaves, last_ino, .. } = self;
+        let Mkfs { sb, uuid, space, leaves, last_ino, super_block, .. } = self;
         let mut space = space;
         let sink = MkfsError::Sink;
         let gc_lnum = space.begin_index().map_err(sink)?;
         let index = index::write(leaves, &mut space, sb.fanout as usize).map_err(sink)?;
         let (index_head_lnum, index_head_offset) = space.end().map_err(sink)?;
-        let props = space.props().to_vec();
+        let mut props = space.props();
+        if super_block.is_some() {
+            props.resize(sb.main_lebs() as usize, LebProps { free: sb.leb_bytes, ..LebProps::default() });
+        }
         let lebs = sb.main_first() + u32::try_from(props.len()).expect("LEBs are numbered in 32 bits");
         if lebs > sb.max_lebs {
             return Err(MkfsError::TooSmall { needed: lebs });
@@ -443,7 +460,7 @@ impl<'a, E> Mkfs<'a, E> {
         let mut master = Master {
             highest_ino: last_ino.into(),
             commit: 0,
-            flags: master_flags::NO_ORPHANS,
+            flags: if super_block.is_some() { 0 } else { master_flags::NO_ORPHANS },
             log_lnum: LOG_LNUM,
             root_lnum: index.root.lnum,
             root_offset: index.root.offset,
@@ -481,7 +498,8 @@ impl<'a, E> Mkfs<'a, E> {
         let mut node = [0; Master::BYTES];
         master.encode(&mut node);
         for lnum in MASTER_LNUMS {
-            put_node(&mut space, &sb, lnum, NodeType::Master, &mut node).map_err(sink)?;
+            let sqnum = space.next_sqnum();
+            put_node(&mut space, &sb, lnum, (NodeType::Master, sqnum), &mut node).map_err(sink)?;
         }
         sb.uuid = uuid.unwrap_or_else(|| uuid_of(space.digest(), &sb));
         let sqnum = space.next_sqnum();
@@ -490,7 +508,8 @@ impl<'a, E> Mkfs<'a, E> {
         put_unit(&mut space, &sb, LOG_LNUM, log).map_err(sink)?;
         let mut node = [0; SuperBlock::BYTES];
         sb.encode(&mut node);
-        put_node(&mut space, &sb, SB_LNUM, NodeType::SuperBlock, &mut node).map_err(sink)?;
+        let sqnum = super_block.unwrap_or_else(|| space.next_sqnum());
+        put_node(&mut space, &sb, SB_LNUM, (NodeType::SuperBlock, sqnum), &mut node).map_err(sink)?;
         Ok(Made { super_block: sb, master, min_lebs: layout::min_lebs(&sb) })
     }
 }
@@ -510,10 +529,10 @@ fn put_node<E>(
     space: &mut Space<'_, E>,
     sb: &SuperBlock,
     lnum: u32,
-    node_type: NodeType,
+    (node_type, sqnum): (NodeType, u64),
     node: &mut [u8],
 ) -> Result<(), E> {
-    seal(node, node_type, Group::None, space.next_sqnum());
+    seal(node, node_type, Group::None, sqnum);
     put_unit(space, sb, lnum, node.to_vec())
 }
 

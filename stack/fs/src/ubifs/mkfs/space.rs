@@ -14,7 +14,9 @@ pub struct Space<'a, E> {
     main_first: u32,
     /// LEBs from here on do not exist: what would be in them is counted, not written.
     end: u32,
+    /// By order of writing.
     props: Vec<LebProps>,
+    is_first_mount: bool,
     leb: Vec<u8>,
     is_index: bool,
     sqnum: u64,
@@ -23,7 +25,7 @@ pub struct Space<'a, E> {
 
 impl<'a, E> Space<'a, E> {
     /// The empty main area of a file system.
-    pub fn new(sb: &SuperBlock, sink: Sink<'a, E>) -> Space<'a, E> {
+    pub fn new(sb: &SuperBlock, is_first_mount: bool, sink: Sink<'a, E>) -> Space<'a, E> {
         Space {
             sink,
             leb_bytes: sb.leb_bytes as usize,
@@ -31,6 +33,7 @@ impl<'a, E> Space<'a, E> {
             main_first: sb.main_first(),
             end: sb.max_lebs,
             props: Vec::new(),
+            is_first_mount,
             leb: Vec::with_capacity(sb.leb_bytes as usize),
             is_index: false,
             sqnum: 0,
@@ -44,9 +47,15 @@ impl<'a, E> Space<'a, E> {
         self.sqnum
     }
 
+    /// Place in the main area of the LEB that is filled after `before` others. Linux's first mount has that of the index, which is the third
+    /// here, before the one of leaves and the one for garbage collection.
+    fn place(&self, before: usize) -> usize {
+        if self.is_first_mount && before < 3 { (before + 1) % 3 } else { before }
+    }
+
     /// The LEB that is being filled.
     fn lnum(&self) -> u32 {
-        self.main_first + u32::try_from(self.props.len()).expect("LEBs are numbered in 32 bits")
+        self.main_first + u32::try_from(self.place(self.props.len())).expect("LEBs are numbered in 32 bits")
     }
 
     /// Puts a node of `len` bytes where there is room. `build` gets its bytes, which are zero, and its sequence number.
@@ -103,9 +112,13 @@ impl<'a, E> Space<'a, E> {
         Ok((lnum, narrow(self.leb_bytes) - last.free))
     }
 
-    /// Properties of the LEBs.
-    pub fn props(&self) -> &[LebProps] {
-        &self.props
+    /// Properties of the LEBs, by place. All were filled.
+    pub fn props(&self) -> Vec<LebProps> {
+        let mut props = self.props.clone();
+        for (before, leb) in self.props.iter().enumerate() {
+            props[self.place(before)] = *leb;
+        }
+        props
     }
 
     /// A number that depends on every node.

@@ -115,9 +115,10 @@ impl<V: LebVolume> Ubifs<V> {
         let entry = DentNode::bytes_of(name.len()).next_multiple_of(8);
         let inode = (InodeNode::BYTES + value.len()).next_multiple_of(8);
         let len = entry + inode + self.inodes.at(host).node_bytes();
-        let done = self.reserve(cx, BASE_HEAD, len).and_then(|()| {
-            let making = Making { item: ItemType::File, data: value.to_vec(), size: value.len() as u64 };
-            let mut inode = self.new_inode(cx, host, NewInode::of_root(0o777), making)?;
+        let making = Making { item: ItemType::File, data: value.to_vec(), size: value.len() as u64 };
+        let made = self.new_inode(cx, host, NewInode::of_root(0o777), making);
+        let done = made.and_then(|mut inode| {
+            self.reserve(cx, BASE_HEAD, len)?;
             inode.flags |= inode_flags::XATTR;
             let slot = self.inodes.insert(inode);
             let now = self.now(cx);

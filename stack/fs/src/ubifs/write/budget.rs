@@ -62,6 +62,12 @@ impl Budget {
         self.pages
     }
 
+    fn add(&mut self, (index, new, changed): (i64, i64, i64)) {
+        self.index_growth += index;
+        self.data_growth += new;
+        self.change_growth += changed;
+    }
+
     /// A cache above keeps a page, for which space is promised.
     pub fn keeps_page(&mut self) {
         self.pages += 1;
@@ -171,16 +177,10 @@ impl<V: LebVolume> Ubifs<V> {
         }
         let mut was_full = false;
         loop {
-            self.budget.index_growth += index;
-            self.budget.data_growth += new;
-            self.budget.change_growth += changed;
-            if self.fits() {
+            if self.promise_if_fits((index, new, changed)) {
                 self.budget.asked = None;
                 return Ok(());
             }
-            self.budget.index_growth -= index;
-            self.budget.data_growth -= new;
-            self.budget.change_growth -= changed;
             if self.budget.asks(is_fresh) {
                 return Err(UbifsError::WriteBackFirst);
             }
@@ -193,6 +193,29 @@ impl<V: LebVolume> Ubifs<V> {
             }
             was_full = true;
         }
+    }
+
+    fn promise_if_fits(&mut self, (index, new, changed): (i64, i64, i64)) -> bool {
+        self.budget.add((index, new, changed));
+        let fits = self.fits();
+        if !fits {
+            self.budget.add((-index, -new, -changed));
+        }
+        fits
+    }
+
+    /// Promises space if there is some without anything being done for it, and nothing was done before.
+    pub(super) fn promise_at_once(&mut self, request: &Request) -> bool {
+        let growth = request.growth(self.max_index_node().into());
+        growth == (0, 0, 0) || self.budget.asked.is_none() && !self.budget.is_full && self.promise_if_fits(growth)
+    }
+
+    /// What was promised turns out to be something else, which needs less.
+    pub(super) fn promise_instead(&mut self, promised: &Request, needed: &Request) {
+        let index_node = self.max_index_node().into();
+        let ((index, new, changed), needed) = (promised.growth(index_node), needed.growth(index_node));
+        self.budget.add((needed.0 - index, needed.1 - new, needed.2 - changed));
+        self.budget.min_index_lebs = self.calc_min_index_lebs();
     }
 
     /// The operation is done, or failed: its nodes are in the journal or nowhere.

@@ -33,6 +33,7 @@ impl<V: LebVolume> Ubifs<V> {
         let root = cx.because(Cause::Index, |cx| self.write_index(cx))?;
         let (volume, lpt) = (&mut self.nodes, &mut self.lpt);
         cx.because(Cause::Layout, |cx| lpt.commit(volume, cx, &mut self.space, &mut self.master))?;
+        self.release_index();
         let has_orphans = cx.because(Cause::Layout, |cx| self.write_orphans(cx))?;
         let totals = self.space.totals;
         let whole = |count: i64| count.max(0) as u64;
@@ -54,7 +55,7 @@ impl<V: LebVolume> Ubifs<V> {
             total_dark: whole(totals.dark),
             flags: self.master.flags & !master_flags::NO_ORPHANS
                 | if has_orphans { 0 } else { master_flags::NO_ORPHANS },
-            gc_lnum: self.gc_lnum.unwrap_or(self.master.gc_lnum),
+            lscan_lnum: self.space.scan_lnum(),
             ..self.master
         };
         let old_tail = self.log.tail;
@@ -66,11 +67,12 @@ impl<V: LebVolume> Ubifs<V> {
         if !self.options.known_bad.clean_log_first {
             self.clean_log(cx, old_tail)?;
         }
-        for lnum in std::mem::take(&mut self.collected_index) {
+        // Linux's list of them grows at its head.
+        for lnum in std::mem::take(&mut self.collected_index).into_iter().rev() {
             self.nodes.unmap(cx, lnum)?;
             self.space.release(lnum);
         }
-        self.lpt.after_commit(&mut self.nodes, cx)
+        self.lpt.after_commit(&mut self.nodes, cx, &mut self.space)
     }
 
     /// LEBs without anything of use become empty: those of data now, those of the index after the commit, for until then

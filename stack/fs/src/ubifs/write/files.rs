@@ -145,23 +145,9 @@ impl<V: LebVolume> Ubifs<V> {
         let length = u64::from(length).min(MAX_BYTES - offset);
         let number = (offset / Self::BLOCK) as u32;
         self.change(|fs| {
-            let is_new = match page {
-                PageState::Clean => !fs.has_block(cx, fs.inodes.at(slot).ino, number)?,
-                PageState::Absent | PageState::Dirty => true,
-            };
-            let request = if page == PageState::Dirty { Request::default() } else { page_request(is_new) };
-            fs.reserve_budget(cx, &request)?;
-            if !fs.is_as_before(cx, slot, offset + length) {
-                // What is promised to the page is released if there is no space for the inode.
-                fs.budget.begin();
-                if let Err(error) = fs.dirty(cx, slot) {
-                    fs.release_budget(&request);
-                    return Err(error);
-                }
-            }
-            let now = fs.now(cx);
+            fs.move_times(cx, slot)?;
+            let is_new = fs.promise_page(cx, slot, (number, page), offset + length)?;
             let inode = fs.inodes.at_mut(slot);
-            (inode.mtime, inode.ctime) = (now, now);
             if offset + length > inode.size {
                 (inode.size, inode.size_is_dirty) = (offset + length, true);
             }
@@ -170,6 +156,54 @@ impl<V: LebVolume> Ubifs<V> {
             }
             Ok(Held { length: length as u32, is_new })
         })
+    }
+
+    /// A write begins: the times of the inode move, which needs space even if the inode is dirty already.
+    fn move_times(&mut self, cx: &mut Cx, slot: u32) -> Result<()> {
+        let (inode, now) = (self.inodes.at(slot), self.now(cx));
+        if (inode.mtime, inode.ctime) == (now, now) {
+            return Ok(());
+        }
+        if inode.dirty_since.is_some() {
+            let request = inode.budget();
+            self.reserve_budget(cx, &request)?;
+            self.release_budget(&request);
+        } else {
+            self.dirty(cx, slot)?;
+        }
+        let inode = self.inodes.at_mut(slot);
+        (inode.mtime, inode.ctime) = (now, now);
+        // What may be made again from here on is what the page needs.
+        self.budget.begin();
+        Ok(())
+    }
+
+    /// Promises space for a page that is to be kept, and for the inode of a file that grows to `end`. If there is none at once, space is made
+    /// for a new page, whatever it is. Returns whether the page counts as new.
+    fn promise_page(&mut self, cx: &mut Cx, slot: u32, (number, page): (u32, PageState), end: u64) -> Result<bool> {
+        let is_new = match page {
+            PageState::Clean => !self.has_block(cx, self.inodes.at(slot).ino, number)?,
+            PageState::Absent | PageState::Dirty => true,
+        };
+        let is_held = page == PageState::Dirty;
+        let grows = end > self.inodes.at(slot).size;
+        let of_inode = |fs: &Self| u32::from(grows && fs.inodes.at(slot).dirty_since.is_none());
+        let request = if is_held { Request::default() } else { page_request(is_new) };
+        if !self.promise_at_once(&Request { changed_inodes: of_inode(self), ..request }) {
+            self.reserve_budget(cx, &Request { changed_inodes: grows.into(), ..page_request(true) })?;
+            if is_held {
+                self.release_budget(&page_request(true));
+            } else if !is_new {
+                self.promise_instead(&page_request(true), &page_request(false));
+            }
+            if grows && of_inode(self) == 0 {
+                self.release_budget(&Request { changed_inodes: 1, ..Request::default() });
+            }
+        }
+        if of_inode(self) == 1 {
+            self.mark_dirty(cx, slot);
+        }
+        Ok(is_new)
     }
 
     fn has_block(&mut self, cx: &mut Cx, ino: u32, number: u32) -> Result<bool> {

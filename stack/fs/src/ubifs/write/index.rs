@@ -71,7 +71,7 @@ impl<V: LebVolume> Ubifs<V> {
             if offset + waiting + stored.len > self.leb_bytes {
                 self.end_index_write(cx, lnum, &mut offset, &mut bytes, waiting)?;
                 waiting = 0;
-                self.space.change(lnum, Change { clear: flags::TAKEN, ..Change::default() });
+                self.full_index.push(lnum);
                 let none = || UbifsError::corrupt(lnum, 0, "there is no empty LEB left for the index");
                 lnum = *lebs.get(used).ok_or_else(none)?;
                 (used, offset) = (used + 1, 0);
@@ -139,10 +139,16 @@ impl<V: LebVolume> Ubifs<V> {
             rest = self.fill_leb(cx, rest, lnum)?;
         }
         self.counters.index_nodes_in_gaps += (order.len() - rest.len()) as u64;
-        for lnum in taken {
-            self.space.release(lnum);
-        }
+        self.full_index = taken;
         Ok(rest)
+    }
+
+    /// Releases the LEBs in whose gaps nodes were written, and those that are full. Linux does so once the LPT was laid out: only the
+    /// next commit writes it, though nothing else may have changed.
+    pub(super) fn release_index(&mut self) {
+        let mut full = std::mem::take(&mut self.full_index);
+        full.drain(..).for_each(|lnum| self.space.release(lnum));
+        self.full_index = full;
     }
 
     /// A LEB of the index with obsolete nodes: the dirtiest as of the last commit, any, or one that was emptied.

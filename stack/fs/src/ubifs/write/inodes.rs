@@ -114,7 +114,7 @@ impl Inode {
     }
 
     /// What is promised while it is dirty.
-    fn budget(&self) -> Request {
+    pub(super) fn budget(&self) -> Request {
         Request { changed_inodes: 1, changed_inline: self.data.len() as u32, ..Request::default() }
     }
 }
@@ -288,6 +288,12 @@ impl<V: LebVolume> Ubifs<V> {
         }
         let request = self.inodes.at(slot).budget();
         self.reserve_budget(cx, &request)?;
+        self.mark_dirty(cx, slot);
+        Ok(())
+    }
+
+    /// The inode is dirty, for which space was promised.
+    pub(super) fn mark_dirty(&mut self, cx: &Cx, slot: u32) {
         let inode = self.inodes.at_mut(slot);
         inode.dirty_since = Some(cx.now());
         self.inodes.dirty.push_back((slot, cx.now()));
@@ -301,7 +307,6 @@ impl<V: LebVolume> Ubifs<V> {
             let interval = self.options.writeback_interval.0.max(1);
             self.next_writeback = self.next_writeback.max(Ns((cx.now().0 / interval + 1) * interval));
         }
-        Ok(())
     }
 
     /// The inode was written, or is gone.

@@ -167,6 +167,8 @@ impl<V: LebVolume> Ubifs<V> {
             }
             is_open
         });
+        // Linux has buds in a tree, and those that it closes in a list that grows at its head.
+        closed.sort_unstable_by(|one, other| other.cmp(one));
         log.closed_bytes = closed_bytes;
         log.min_free = 0;
         Ok(lnum)

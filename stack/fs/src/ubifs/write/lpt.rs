@@ -158,7 +158,7 @@ impl Lpt {
     }
 
     /// Marks all nodes of the dirtiest LEB as changed. Returns false if there is none.
-    fn collect(&mut self) -> bool {
+    fn collect(&mut self, space: &mut Space) -> bool {
         let (leb_bytes, first, head) = (self.geometry.leb_bytes, self.geometry.first, self.head.lnum);
         let is_worth = |&(leb, lnum): &(&Leb, u32)| {
             lnum != head && leb.space.dirty > 0 && leb.space.free + leb.space.dirty != leb_bytes
@@ -167,13 +167,19 @@ impl Lpt {
         // Of LEBs that are equally dirty, the first.
         let worst = worst.max_by_key(|&(leb, lnum)| (leb.space.dirty, std::cmp::Reverse(lnum)));
         let Some((_, worst)) = worst else { return false };
+        let mut leaves = Vec::new();
         for level in 0..self.levels.len() {
             for place in 0..self.levels[level].len() {
-                if self.levels[level][place].addr.is_some_and(|addr| addr.lnum == worst) {
+                if let Some(addr) = self.levels[level][place].addr.filter(|addr| addr.lnum == worst) {
                     self.touch(level, place);
+                    if level == 0 {
+                        leaves.push((addr.offset, place));
+                    }
                 }
             }
         }
+        leaves.sort_unstable();
+        leaves.into_iter().for_each(|(_, leaf)| space.read(leaf));
         if self.ltab.lnum == worst && !self.ltab_is_dirty {
             self.ltab_is_dirty = true;
             self.add_dirt(self.ltab, LptType::Ltab);
@@ -206,6 +212,7 @@ impl Lpt {
             if !self.geometry.is_big && self.is_short() {
                 for place in 0..self.levels[0].len() {
                     if self.levels[0][place].addr.is_some() {
+                        space.read(place);
                         self.touch(0, place);
                     }
                 }
@@ -227,13 +234,13 @@ impl Lpt {
     }
 
     /// What follows once the master node was written.
-    pub fn after_commit<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<()> {
+    pub fn after_commit<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, space: &mut Space) -> Result<()> {
         for at in 0..self.lebs.len() {
             if std::mem::take(&mut self.lebs[at].is_collected) {
                 nodes.unmap(cx, self.geometry.first + at as u32)?;
             }
         }
-        while self.geometry.is_big && self.is_short() && self.collect() {}
+        while self.geometry.is_big && self.is_short() && self.collect(space) {}
         Ok(())
     }
 

@@ -156,6 +156,8 @@ pub struct Ubifs<V> {
     dirty_index: Vec<u32>,
     /// LEBs of the index that were emptied: they are unmapped when the next commit has ended.
     collected_index: Vec<u32>,
+    /// LEBs of the index that the commit that runs has filled, still taken.
+    full_index: Vec<u32>,
     space: Space,
     lpt: Lpt,
     log: Log,

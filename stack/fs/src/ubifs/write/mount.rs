@@ -63,7 +63,8 @@ impl<V: LebVolume> Ubifs<V> {
             old_nodes: Vec::new(),
             dirty_index: Vec::new(),
             collected_index: Vec::new(),
-            space: Space::new(&sb, &props.lebs),
+            full_index: Vec::new(),
+            space: Space::new(&sb, master.lscan_lnum, &props.lebs),
             lpt: Lpt::new(LptGeometry::new(&sb), sb.min_io_bytes, &master, &props),
             log: Log::new(&sb, (master.log_lnum, 0), master.log_lnum),
             budget: Budget::default(),
@@ -91,6 +92,9 @@ impl<V: LebVolume> Ubifs<V> {
             master,
             sb,
         };
+        for lnum in props.lsave {
+            fs.space.read_leb(lnum);
+        }
         fs.start(cx, lebs_before, found.is_recovered, is_unclean)?;
         fs.is_mounting = false;
         fs.nodes.set_cpu(options.cpu);
@@ -144,6 +148,7 @@ impl<V: LebVolume> Ubifs<V> {
         if must_fix || self.sb.lebs != lebs_before {
             self.write_super_block(cx)?;
         }
+        self.space.change(self.index_head.0, Change { set: flags::TAKEN, ..Change::default() });
         let mut journal = replay::replay(&mut self.nodes, cx, &self.sb, &mut self.index, &log, is_unclean)?;
         self.sqnum = self.sqnum.max(log.max_sqnum).max(journal.max_sqnum);
         self.settle();
@@ -244,6 +249,7 @@ impl<V: LebVolume> Ubifs<V> {
         used.extend(self.lpt.used());
         used.extend((self.sb.orphan_first()..self.sb.main_first()).map(|lnum| (lnum, 0)));
         for lnum in self.sb.main_first()..self.sb.lebs {
+            self.space.read_leb(lnum);
             used.push((lnum, self.leb_bytes - self.space.leb(lnum).free as u32));
         }
         for (lnum, len) in used {
@@ -260,7 +266,6 @@ impl<V: LebVolume> Ubifs<V> {
     /// The buds of the journal: their properties, and where the heads go on.
     fn take_buds(&mut self, cx: &mut Cx, journal: &Journal) -> Result<()> {
         let (lnum, offset) = self.index_head;
-        self.space.change(lnum, Change { set: flags::TAKEN, ..Change::default() });
         let free = self.space.leb(lnum).free;
         if free != (self.leb_bytes - offset) as i32 {
             let what = format!("the index head, though {free} bytes of its LEB count as free");

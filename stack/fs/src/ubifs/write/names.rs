@@ -193,9 +193,9 @@ impl<V: LebVolume> Ubifs<V> {
             fs.within(cx, &request, false, |fs, cx| {
                 let dir_bytes = fs.inodes.at(dir_slot).node_bytes();
                 let inode_bytes = InodeNode::BYTES + making.data.len();
-                fs.reserve(cx, BASE_HEAD, whole(&[DentNode::bytes_of(name.len()), inode_bytes, dir_bytes]))?;
                 let is_dir = making.item == ItemType::Dir;
                 let inode = fs.new_inode(cx, dir_slot, new, making)?;
+                fs.reserve(cx, BASE_HEAD, whole(&[DentNode::bytes_of(name.len()), inode_bytes, dir_bytes]))?;
                 made = fs.inodes.insert(inode);
                 fs.touch(cx, dir_slot, entry_bytes(name), 0);
                 if is_dir {
@@ -543,18 +543,18 @@ impl<V: LebVolume> Ubifs<V> {
                     sizes.push(fs.inodes.at(to_dir).node_bytes());
                 }
                 sizes.push(if has_whiteout { InodeNode::BYTES + 4 } else { 0 });
-                fs.reserve(cx, BASE_HEAD, whole(&sizes))?;
-                let now = fs.now(cx);
-                let (moves, is_dir) = (from_dir != to_dir, fs.inodes.at(source).is_dir());
                 let whiteout = match has_whiteout {
                     false => None,
                     true => {
                         let data = Device { major: 0, minor: 0 }.encode();
                         let making = Making { item: ItemType::CharDevice, data, size: 0 };
-                        let inode = fs.new_inode(cx, from_dir, NewInode::of_root(0), making)?;
-                        Some(fs.inodes.insert(inode))
+                        Some(fs.new_inode(cx, from_dir, NewInode::of_root(0), making)?)
                     }
                 };
+                fs.reserve(cx, BASE_HEAD, whole(&sizes))?;
+                let whiteout = whiteout.map(|inode| fs.inodes.insert(inode));
+                let now = fs.now(cx);
+                let (moves, is_dir) = (from_dir != to_dir, fs.inodes.at(source).is_dir());
                 let grows = if target.is_some() { 0 } else { entry_bytes(to_name) };
                 fs.touch(cx, to_dir, grows, 0);
                 fs.touch(cx, from_dir, 0, if has_whiteout { 0 } else { entry_bytes(from_name) });

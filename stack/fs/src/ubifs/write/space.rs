@@ -2,18 +2,21 @@
 //!
 //! As in Linux LEBs are kept by category: lists of empty and freeable ones, heaps of those with dirty or free space. A heap holds
 //! 256 LEBs. Those that it has no room for are in a list: the newest of them with enough space is taken once the heap has
-//! none. So garbage collection may move a LEB with little dirt though others have more. Linux scans the LPT at last, for
-//! what it has not read yet; here all has been read.
-//! Source: Linux 6.12 `fs/ubifs/lprops.c`, `find.c` (behaviour).
+//! none. So garbage collection may move a LEB with little dirt though others have more.
+//!
+//! Linux reads the LPT leaf by leaf, when it needs one, and knows the category of no LEB in a leaf that it has not read. So does
+//! this: the properties are all here, but those of such a leaf are in no list and no heap.
+//! Source: Linux 6.12 `fs/ubifs/lprops.c`, `find.c`, `lpt.c` (behaviour).
 
 mod find;
 mod heap;
 mod lists;
+mod scan;
 #[cfg(test)]
 mod tests;
 
 use crate::ubifs::lprops::wasted;
-use crate::ubifs::media::lpt::LebProps;
+use crate::ubifs::media::lpt::{FANOUT, LebProps};
 use crate::ubifs::media::{MAX_NODE_BYTES, SuperBlock, TruncationNode, index_bytes};
 pub(super) use find::Victims;
 use heap::Heap;
@@ -31,6 +34,8 @@ pub mod flags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Category {
+    /// Its leaf of the LPT was not read.
+    Unread,
     /// Of no use.
     None,
     /// Dirty space, at least the dead watermark and more than free space.
@@ -117,11 +122,17 @@ pub(super) struct Space {
     pub totals: Totals,
     /// LEBs that changed since they were asked for.
     changed: Vec<u32>,
+    /// Leaves of the LPT that were not read.
+    unread: usize,
+    /// Where the last scan of the LPT ended.
+    scan_at: u32,
+    /// LEBs in the save table of the LPT.
+    lsave_count: i32,
 }
 
 impl Space {
-    /// The table of a file system with these properties, by number of the LEB in the main area.
-    pub fn new(sb: &SuperBlock, props: &[LebProps]) -> Space {
+    /// The table of a file system with these properties, by number of the LEB in the main area. No leaf of the LPT was read.
+    pub fn new(sb: &SuperBlock, scan_lnum: u32, props: &[LebProps]) -> Space {
         let min_io = sb.min_io_bytes;
         let node = |bytes: u32| bytes.next_multiple_of(min_io) as i32;
         let mut space = Space {
@@ -135,22 +146,21 @@ impl Space {
             heaps: Default::default(),
             totals: Totals::default(),
             changed: Vec::new(),
+            unread: props.len().div_ceil(FANOUT),
+            scan_at: scan_lnum - sb.main_first(),
+            lsave_count: sb.lsave_count as i32,
         };
         for props in props {
             let leb = Leb {
                 free: props.free as i32,
                 dirty: props.dirty as i32,
                 flags: if props.is_index { flags::INDEX } else { 0 },
-                category: Category::None,
+                category: Category::Unread,
                 is_changed: false,
                 place: 0,
             };
             space.lebs.push(leb);
             space.count(None, &leb);
-        }
-        // The one with the lowest number is found first.
-        for at in (0..space.lebs.len() as u32).rev() {
-            space.add(at, space.category(&space.lebs[at as usize]));
         }
         space
     }
@@ -223,6 +233,9 @@ impl Space {
     /// Changes a LEB.
     pub fn change(&mut self, lnum: u32, change: Change) {
         let at = self.at(lnum);
+        if self.lebs[at].category == Category::Unread {
+            self.read(at / FANOUT);
+        }
         let before = self.lebs[at];
         if !before.is_changed {
             self.changed.push(at as u32);

@@ -71,7 +71,16 @@ fn removes(op: &mut Op, oracle: &mut Oracle) {
 /// On NAND an fsync writes the attributes of an inode, and not in Linux: none are drawn there.
 fn course(seed: u64) -> Course {
     let suit = if seed % 4 == 1 { replaces } else { removes };
-    Course { steps: STEPS, parts: PARTS, gap_before, set, suit, after: Duration::from_secs(7), xattrs: seed % 2 == 1 }
+    Course {
+        steps: STEPS,
+        parts: PARTS,
+        gap_before,
+        set,
+        suit,
+        after: Duration::from_secs(7),
+        xattrs: seed % 2 == 1,
+        most_blocks: None,
+    }
 }
 
 /// By the seed: NAND of large or small pages, NOR of which little garbage is collected, or much.

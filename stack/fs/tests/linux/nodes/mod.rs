@@ -17,7 +17,7 @@ use sim::{Cx, Ns};
 use self::dentries::Dentries;
 use crate::host::Host;
 use crate::ops::draw::{self, Allowed};
-use crate::ops::{self, At, Caller, Op, Session, Which};
+use crate::ops::{self, At, Caller, Kind, MAX_OPENED, Op, Session, Which};
 use crate::{Oracle, Outcome};
 
 #[derive(Clone, Debug)]
@@ -43,16 +43,22 @@ struct Course {
     after: Duration,
     /// Extended attributes are drawn.
     xattrs: bool,
+    /// Blocks that files may hold; with a limit they come to hold as many, and much is written anew.
+    most_blocks: Option<u64>,
 }
 
 impl Course {
     fn step(&self) -> impl Strategy<Value = Step> {
         let op = draw::op(Allowed { root: true, xattr_bytes: self.xattrs.then_some(200) });
-        prop_oneof![
+        let few = prop_oneof![
             30 => op.prop_map(Step::Call),
             3 => draw::there().prop_map(Step::Fsync),
             1 => Just(Step::Sync),
-        ]
+        ];
+        match self.most_blocks {
+            None => few.boxed(),
+            Some(_) => prop_oneof![1 => few, 2 => much().prop_map(Step::Call)].boxed(),
+        }
     }
 
     /// The steps, with names that exist where they were drawn, and what each returns: the oracle makes the calls for that.
@@ -62,11 +68,13 @@ impl Course {
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
         let mut oracle = Oracle::new(0, 0);
-        let all = variable("NANDLAB_STEPS").unwrap_or(self.parts * self.steps);
+        let all = variable("NANDLAB_STEPS").map_or(self.parts * self.steps, |steps| steps + MAX_OPENED);
         (0..all)
             .map(|number| {
                 let drawn = drawn.new_tree(&mut runner).expect("nothing is refused").current();
-                let mut step = (self.set)(number).unwrap_or(drawn);
+                let is_last = number + MAX_OPENED >= all;
+                let release = is_last.then_some(Step::Call(Op::Release(0)));
+                let mut step = release.or_else(|| (self.set)(number)).unwrap_or(drawn);
                 let names = ops::names(&mut oracle.fs, &mut oracle.cx).expect("a model");
                 let outcome = match &mut step {
                     Step::Call(op) => {
@@ -75,6 +83,9 @@ impl Course {
                             Op::Setxattr(Which::Opened(at), ..) if oracle.is_unlinked(*at) => *op = Op::Release(0),
                             Op::Write(.., data) if data.length == 0 => *op = Op::Release(0),
                             _ => (self.suit)(op, &mut oracle),
+                        }
+                        if let Some(most) = self.most_blocks {
+                            keep_below(most, op, &mut oracle);
                         }
                         oracle.apply(op)
                     }
@@ -100,14 +111,14 @@ impl Course {
         let mut at = Ns::ZERO;
         for (number, (step, expected)) in self.part(seed, part) {
             at += (self.gap_before)(number);
-            std::thread::sleep((begin + Duration::from_nanos(at.0)).saturating_duration_since(Instant::now()));
+            sleep_until(begin + Duration::from_nanos(at.0));
             match step {
                 Step::Call(op) => assert_eq!(host.apply(&op), expected, "step {number}: {op:?}"),
                 Step::Fsync(at) => host.fsync(&at),
                 Step::Sync => host.sync(),
             }
         }
-        std::thread::sleep(self.after);
+        sleep_until(Instant::now() + self.after);
         host.sync();
         // What was written stays.
         std::mem::forget(host);
@@ -153,9 +164,47 @@ impl Course {
     }
 }
 
+/// Sixteen files of their own that come to have half a megabyte each: long writes, mostly in what is there.
+fn much() -> impl Strategy<Value = Op> {
+    let at = || (0..16u8).prop_map(|number| At::new(&[b'g' + number]));
+    let offset = || prop_oneof![3 => (0..125u64).prop_map(|block| block * 4096), 1 => 0..500_000u64];
+    let length = prop_oneof![2 => 1..9000usize, 6 => (1..=32usize).prop_map(|blocks| blocks * 4096)];
+    let write = (at(), offset(), draw::fill(length));
+    prop_oneof![
+        2 => (at(), draw::mode()).prop_map(|(at, mode)| Op::Create(at, mode)),
+        12 => write.prop_map(|(at, offset, data)| Op::Write(Which::Named(at), offset, data)),
+        1 => (at(), offset()).prop_map(|(at, size)| Op::Truncate(Which::Named(at), size)),
+    ]
+}
+
+/// Of a write for which there is no room the file is emptied instead.
+fn keep_below(most: u64, op: &mut Op, oracle: &mut Oracle) {
+    let Op::Write(which, _, data) = op else { return };
+    if matches!(data.kind, Kind::Zeroes) {
+        data.kind = Kind::Noise;
+    }
+    let found = oracle.fs.statfs(&mut oracle.cx).expect("a model");
+    if found.blocks - found.free + data.length as u64 / 4096 + 2 > most {
+        *op = Op::Truncate(which.clone(), 0);
+    }
+}
+
 /// A number of the environment.
 fn variable(name: &str) -> Option<usize> {
     std::env::var(name).ok().map(|number| number.parse().expect("a number"))
+}
+
+/// Sleeps, and has Linux's tick run at least every second meanwhile. Some of its timers, such as the one that halves what a device has
+/// written, do not wake an idle processor, and are behind by any time on one that has nothing else to do. A timeout of a socket ends
+/// with a tick, a sleep does not.
+fn sleep_until(end: Instant) {
+    const SECOND: Duration = Duration::from_secs(1);
+    let socket = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
+    socket.set_read_timeout(Some(SECOND * 8 / 10)).expect("a timeout");
+    while end.saturating_duration_since(Instant::now()) > SECOND {
+        socket.recv(&mut [0]).expect_err("nobody sends anything");
+    }
+    std::thread::sleep(end.saturating_duration_since(Instant::now()));
 }
 
 /// Nanoseconds of the present second.
@@ -186,12 +235,12 @@ impl System {
     fn experiment(&self, seed: u64) -> String {
         let parts: Vec<String> =
             (0..(self.course)(seed).parts).map(|part| format!("NANDLAB_PART={part} PROGRAM")).collect();
-        let again = format!(" && cd / && umount /mnt && {} && ", (self.mount)(seed));
-        format!(
-            "title = 'nodes'\nguest.memory_mib = 256\n{}\nguest.job = \"{}\"",
-            (self.guest)(seed),
-            parts.join(&again)
-        )
+        let leave = "cd / && umount /mnt";
+        let again = format!(" && {leave} && {} && ", (self.mount)(seed));
+        // UBI has time to erase what the unmount left to it. Then the guest unmounts what is there.
+        let end = format!("{leave} && sleep 1 && mount -t tmpfs none /mnt");
+        let (device, parts) = ((self.guest)(seed), parts.join(&again));
+        format!("title = 'nodes'\nguest.memory_mib = 256\n{device}\nguest.job = \"{parts} && {end}\"")
     }
 
     /// Holds ours against the fixture. With the environment variable `NANDLAB_SEED` it prints the guest's experiment, each step, and the

@@ -1,5 +1,6 @@
-//! UBIFS: the nodes of files in the order of their sequence numbers.
+//! UBIFS: everything on the volume.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,14 +11,17 @@ use sim::seam::{LebVolume, RamVolume, Timestamp};
 use sim::{Cx, Lnum, Ns};
 
 use super::{Course, Step, System, since_second};
-use crate::ops::{At, Fill, Kind, MAX_OPENED, Op, PRESENT, Which};
+use crate::ops::{At, Fill, Kind, Op, PRESENT, Which};
 
 const LEB: u32 = 126_976;
-const LEBS: u32 = 405;
+/// The flash of the first seeds, of which little is in use, and that of the others, which are nearly full: PEBs of it, and LEBs of the volume.
+const LARGE: (u32, u32) = (420, 405);
+const SMALL: (u32, u32) = (96, 88);
 /// Between two calls, so that each has a second of its own.
 const GAP: Ns = Ns(1_030_000_000);
 const BURST: usize = 4;
 const STEPS: usize = 1_500;
+const MOST_BLOCKS: u64 = 1_800;
 
 /// The calls come in bursts of four, between which all is written: Linux's timers are not as exact as ours, and in a burst none ends.
 /// What one burst leaves to them is dirty since one instant; the next has a second for each call, and ends with a `sync`.
@@ -40,44 +44,63 @@ fn set(number: usize) -> Option<Step> {
             Some(Step::Call(Op::Write(Which::Named(name()), 0, data)))
         }
         2 => Some(Step::Sync),
-        number if number + MAX_OPENED >= STEPS => Some(Step::Call(Op::Release(0))),
         number if number % (2 * BURST) == 2 * BURST - 1 => Some(Step::Sync),
         _ => None,
     }
 }
 
-/// Of the first 80 seeds nothing is compressed.
+fn is_full(seed: u64) -> bool {
+    seed > 200
+}
+
+fn size(seed: u64) -> (u32, u32) {
+    if is_full(seed) { SMALL } else { LARGE }
+}
+
+/// Of the first 80 seeds nothing is compressed, and of the even ones that are nearly full.
 fn compression(seed: u64) -> Compression {
-    if seed <= 80 { Compression::None } else { Compression::Lzo }
+    let is_plain = if is_full(seed) { seed.is_multiple_of(2) } else { seed <= 80 };
+    if is_plain { Compression::None } else { Compression::Lzo }
 }
 
 fn guest(seed: u64) -> String {
     let name = if compression(seed) == Compression::None { "none" } else { "lzo" };
-    format!("nand = {{ pebs = 420 }}\nguest.fs = {{ kind = 'ubifs', mount = 'compr={name}' }}")
+    format!("nand = {{ pebs = {} }}\nguest.fs = {{ kind = 'ubifs', mount = 'compr={name}' }}", size(seed).0)
 }
 
-const COURSE: Course =
-    Course { steps: STEPS, parts: 1, gap_before, set, suit: |_, _| {}, after: Duration::ZERO, xattrs: true };
+fn course(seed: u64) -> Course {
+    Course {
+        steps: STEPS,
+        parts: 1,
+        gap_before,
+        set,
+        suit: |_, _| {},
+        after: Duration::ZERO,
+        xattrs: true,
+        most_blocks: is_full(seed).then_some(MOST_BLOCKS),
+    }
+}
 
 /// Makes the calls in a directory of Linux: in the middle of a second, as ours.
 fn on_linux(top: &Path, at: (u64, usize)) {
     std::thread::sleep(Duration::from_millis(1_500).saturating_sub(since_second()));
-    COURSE.on_linux(top, at, Instant::now());
+    course(at.0).on_linux(top, at, Instant::now());
 }
 
 /// Makes them on ours. Returns the volume.
 fn on_ours(seed: u64) -> Vec<u8> {
     let cx = &mut Cx::new();
-    let make = mkfs::Options::first_mount(2048, LEB, LEBS);
+    let lebs = size(seed).1;
+    let make = mkfs::Options::first_mount(2048, LEB, lebs);
     let epoch = Timestamp { seconds: 2 * PRESENT, nanos: 500_000_000 };
     let options = Options { compression: Some(compression(seed)), epoch, ..Options::default() };
-    let inner = Ubifs::format(RamVolume::new(LEBS, LEB, 2048), cx, &make, options).unwrap();
+    let inner = Ubifs::format(RamVolume::new(lebs, LEB, 2048), cx, &make, options).unwrap();
     let mut fs = PageCache::new(inner, cache::Config::linux(1 << 30));
-    COURSE.on_ours(&mut fs, cx, (seed, 0), idle_until);
+    course(seed).on_ours(&mut fs, cx, (seed, 0), idle_until);
     // The guest unmounts.
     let mut volume = fs.into_inner().unmount(cx).unwrap();
     let mut bytes = Vec::new();
-    for lnum in 0..LEBS {
+    for lnum in 0..lebs {
         let mut leb = vec![0; LEB as usize];
         volume.read(cx, Lnum(lnum), 0, &mut leb).unwrap();
         bytes.extend_from_slice(&leb);
@@ -95,52 +118,111 @@ fn idle_until(fs: &mut PageCache<Ubifs<RamVolume>>, cx: &mut Cx, until: Ns) {
     cx.wait_until(until);
 }
 
-/// What files consist of, in the order of sequence numbers: kind, group, key, and a checksum of all but what counts nodes and what is a
-/// time of the run.
-fn nodes(flash: &[u8]) -> Vec<String> {
-    const KINDS: [&str; 5] = ["inode", "data", "entry", "attribute", "truncation"];
-    let word = |at: usize| u32::from_le_bytes(flash[at..at + 4].try_into().unwrap());
-    let long = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
-    let mut nodes = Vec::new();
-    for at in (0..flash.len()).step_by(8) {
-        if word(at) != 0x0610_1831 || usize::from(flash[at + 20]) >= KINDS.len() {
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// The LEBs of the volume: of a dump that has nothing but them, or of a flash with UBI. Of two PEBs with a LEB the later one has it.
+fn lebs(dump: &[u8]) -> BTreeMap<u32, &[u8]> {
+    const PEB: usize = 131_072;
+    if dump.len().is_multiple_of(LEB as usize) {
+        return (0..).zip(dump.chunks(LEB as usize)).collect();
+    }
+    let mut found = BTreeMap::<u32, (u64, &[u8])>::new();
+    for peb in dump.chunks(PEB) {
+        let header = &peb[2048..];
+        let volume = u32::from_be_bytes(header[8..12].try_into().unwrap());
+        if !header.starts_with(b"UBI!") || volume != 0 {
             continue;
         }
-        let mut node = flash[at..at + word(at + 16) as usize].to_vec();
-        let number = long(&node[8..16]);
-        let kind = KINDS[usize::from(node[20])];
-        match kind {
-            // A random number, which only NFS uses.
-            "entry" | "attribute" => node[52..56].fill(0),
-            // Creation counts nodes. The compression of the root is that of nothing.
-            "inode" => {
-                node[40..48].fill(0);
-                if word(at + 24) == 1 {
-                    node[132..134].fill(0);
-                }
-            }
-            _ => {}
+        let lnum = u32::from_be_bytes(header[12..16].try_into().unwrap());
+        let sqnum = u64::from_be_bytes(header[40..48].try_into().unwrap());
+        let leb = found.entry(lnum).or_insert((sqnum, &peb[PEB - LEB as usize..]));
+        if leb.0 < sqnum {
+            *leb = (sqnum, &peb[PEB - LEB as usize..]);
         }
-        if kind == "inode" {
+    }
+    found.into_iter().map(|(lnum, (_, leb))| (lnum, leb)).collect()
+}
+
+/// Everything on the volume, LEB by LEB: each node with its kind, place and length, and a checksum of all but what is a time of the run
+/// or a random number. Of a LEB of the tree of LEB properties, which has no such nodes, how much is written, and the checksum of that.
+fn nodes(dump: &[u8]) -> Vec<String> {
+    const KINDS: [&str; 12] = [
+        "inode",
+        "data",
+        "entry",
+        "attribute",
+        "truncation",
+        "padding",
+        "super block",
+        "master",
+        "reference",
+        "index",
+        "commit start",
+        "orphans",
+    ];
+    let mut nodes = Vec::new();
+    for (lnum, leb) in lebs(dump) {
+        let found = nodes.len();
+        for at in (0..leb.len()).step_by(8) {
+            if word(leb, at) != 0x0610_1831 || usize::from(leb[at + 20]) >= KINDS.len() {
+                continue;
+            }
+            let len = word(leb, at + 16) as usize;
+            let mut node = leb[at..at + len].to_vec();
+            assert_eq!(word(&node, 4), !crc32fast::hash(&node[8..]), "checksum of a node in LEB {lnum} at {at}");
+            let kind = KINDS[usize::from(node[20])];
+            mask(kind, &mut node);
+            let crc = crc32fast::hash(&node[8..]);
+            nodes.push(format!("{lnum} {at} {kind} {len} {crc:08x}"));
+        }
+        let used = leb.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
+        if nodes.len() == found && used > 0 {
+            nodes.push(format!("{lnum} 0 properties {used} {:08x}", crc32fast::hash(&leb[..used])));
+        }
+    }
+    nodes
+}
+
+/// Leaves out of a node what is not the same in each run.
+fn mask(kind: &str, node: &mut [u8]) {
+    match kind {
+        // A random number, which only NFS uses.
+        "entry" | "attribute" => node[52..56].fill(0),
+        "inode" => {
+            // The compression of the root is that of nothing.
+            if word(node, 24) == 1 {
+                node[132..134].fill(0);
+            }
             for (seconds, nanos) in [(56, 80), (64, 84), (72, 88)] {
-                if long(&node[seconds..seconds + 8]) >= PRESENT {
+                if long(node, seconds) >= PRESENT {
                     node[seconds..seconds + 8].fill(0);
                     node[nanos..nanos + 4].fill(0);
                 }
             }
         }
-        let (ino, key) = (word(at + 24), word(at + 28));
-        let crc = crc32fast::hash(&node[24..]);
-        nodes.push((number, format!("{kind} {} {ino} {key:08x} {} {crc:08x}", node[21], node.len())));
+        // Linux writes what was in that memory.
+        "reference" => node[36..64].fill(0),
+        // The format, which Linux makes 5, with doubly hashed names, and ours 4; the compression with which the file system was made; the
+        // UUID.
+        "super block" => {
+            node[28] &= !8;
+            node[80..86].fill(0);
+            node[108..124].fill(0);
+        }
+        _ => {}
     }
-    nodes.sort_unstable();
-    nodes.into_iter().map(|(_, node)| node).collect()
 }
 
 #[test]
 fn nodes_are_those_of_linux_where_linux_writes_them() {
     let system = System {
-        course: |_| COURSE,
+        course,
         guest,
         mount: |_| "false".to_owned(),
         on_linux,

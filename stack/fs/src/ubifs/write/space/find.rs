@@ -35,13 +35,19 @@ impl Space {
     pub fn take_free(&mut self, bytes: u32, min_index_lebs: i32, collected: i32, squeeze: bool) -> Option<(u32, u32)> {
         let bytes = bytes as i32;
         let may_be_empty = self.reserved(min_index_lebs) < self.available() + collected;
+        let may_be_empty = may_be_empty && self.totals.empty_lebs > self.totals.taken_empty_lebs;
         let empty = self.lists.newest(EMPTY).filter(|_| may_be_empty);
         let fits = |&at: &u32| self.lebs[at as usize].free >= bytes;
         let part = self.heaps[2].members().next().filter(fits);
         let found = if squeeze { part.or(empty) } else { empty.or(part) };
         let dirty = || self.heaps[0].members().find(fits);
         let left = || self.lists.members(LEFT).find(|at| fits(at) && !self.lebs[*at as usize].has(flags::INDEX));
-        let found = found.or_else(dirty).or_else(left)?;
+        let whole = self.leb_bytes;
+        let suits = |_: &Space, leb: &Leb| {
+            let is_freeable = leb.space() == whole && leb.dirty > 0;
+            !leb.has(flags::INDEX) && leb.free >= bytes && (may_be_empty || leb.free < whole) && !is_freeable
+        };
+        let found = found.or_else(dirty).or_else(left).or_else(|| self.scan(may_be_empty.into(), suits))?;
         let (lnum, leb) = self.take(found, 0);
         Some((lnum, (self.leb_bytes - leb.free) as u32))
     }
@@ -78,13 +84,20 @@ impl Space {
         let left = || {
             self.lists.members(LEFT).find(|at| worth(at) && !(no_index && self.lebs[*at as usize].has(flags::INDEX)))
         };
-        let found = found.or_else(free).or_else(left)?;
+        let whole = self.leb_bytes;
+        let suits = |space: &Space, leb: &Leb| {
+            let is_worth = if leb.space() == whole { may_be_empty } else { leb.dirty >= space.dead };
+            leb.space() >= least && is_worth && !(no_index && leb.has(flags::INDEX))
+        };
+        let found = found.or_else(free).or_else(left).or_else(|| self.scan(0, suits))?;
         Some(self.take(found, 0))
     }
 
     /// Takes an empty LEB for the index; what was freeable counts as empty then. The caller unmaps it.
     pub fn take_empty(&mut self, set: u8) -> Option<u32> {
-        let at = self.lists.newest(EMPTY).or_else(|| self.lists.newest(FREEABLE))?;
+        let found = self.lists.newest(EMPTY).or_else(|| self.lists.newest(FREEABLE));
+        let suits = |space: &Space, leb: &Leb| leb.space() == space.leb_bytes && !leb.has(flags::INDEX);
+        let at = found.or_else(|| self.scan(0, suits))?;
         let lnum = self.lnum(at);
         let change = Change { free: Some(self.leb_bytes), dirty: Some(0), set: flags::TAKEN | set, clear: 0 };
         self.change(lnum, change);
@@ -116,7 +129,10 @@ impl Space {
                 .map(|at| at as u32),
             None => {
                 let of_index = self.heaps[1].members().next().or_else(|| self.lists.newest(FREEABLE_INDEX));
-                of_index.or_else(|| self.lists.members(LEFT).find(|&at| self.lebs[at as usize].has(flags::INDEX)))
+                let left = || self.lists.members(LEFT).find(|&at| self.lebs[at as usize].has(flags::INDEX));
+                let suits = |space: &Space, leb: &Leb| leb.has(flags::INDEX) && leb.space() >= space.min_index_node;
+                let found = of_index.or_else(left).or_else(|| self.scan(0, suits));
+                found.inspect(|&at| self.found_at(at))
             }
         }?;
         Some(self.take(at, 0).0)

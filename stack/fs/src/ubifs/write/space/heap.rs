@@ -3,7 +3,7 @@
 use super::Leb;
 
 /// Most members.
-const ROOM: usize = 256;
+pub(super) const ROOM: usize = 256;
 
 /// Place in a full heap of the member that a LEB must exceed to come in. Linux takes one of the lower half by the address of
 /// the LEB's properties: four LEBs in an object of 192 bytes behind 40 bytes of others, 21 objects in a page. Here the objects follow
@@ -21,6 +21,11 @@ impl Heap {
     /// The members, the greatest first and the others in the heap's order.
     pub fn members(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().map(|&(_, at)| at)
+    }
+
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Adds a LEB. Of a full heap it takes the place of its rival, or has none. Returns the one that is left without.

@@ -3,8 +3,18 @@ use super::*;
 
 /// Main area of 10 LEBs of 16 KiB with pages of 2 KiB, which begins at LEB 10.
 fn space(props: [(u32, u32, bool); 10]) -> Space {
-    let sb = SuperBlock::of_test(20, 16_384, 2048);
-    Space::new(&sb, &props.map(|(free, dirty, is_index)| LebProps { free, dirty, is_index }))
+    let props = props.map(|(free, dirty, is_index)| LebProps { free, dirty, is_index });
+    read(20, &props)
+}
+
+/// A table whose LEBs are all known. Of each category the one with the lowest number was found last.
+fn read(lebs: u32, props: &[LebProps]) -> Space {
+    let mut space = Space::new(&SuperBlock::of_test(lebs, 16_384, 2048), 10, props);
+    for at in (0..props.len() as u32).rev() {
+        space.add(at, space.category(&space.lebs[at as usize]));
+    }
+    space.unread = 0;
+    space
 }
 
 const FULL: (u32, u32, bool) = (0, 0, false);
@@ -44,8 +54,7 @@ fn totals_are_those_of_a_recount() {
         let (set, clear) = [(1, 0), (0, 1), (2, 0), (0, 2), (0, 0), (0, 3)][(state >> 25) as usize % 6];
         table.change(lnum, Change { free: Some(free), dirty: Some(dirty), set, clear });
     }
-    let again =
-        Space::new(&SuperBlock::of_test(20, 16_384, 2048), &(0..10).map(|at| table.props(at)).collect::<Vec<_>>());
+    let again = read(20, &(0..10).map(|at| table.props(at)).collect::<Vec<_>>());
     let taken = table.lebs.iter().filter(|leb| leb.has(flags::TAKEN) && leb.free == 16_384).count() as i32;
     assert_eq!(table.totals, Totals { taken_empty_lebs: taken, ..again.totals });
     for (list, category) in [Category::Empty, Category::Freeable, Category::FreeableIndex].into_iter().enumerate() {
@@ -95,7 +104,7 @@ fn the_collector_takes_the_dirtiest() {
 /// Main area with so many LEBs, these bytes of each dirty. The last comes first into its heap.
 fn dirty(lebs: impl IntoIterator<Item = u32>) -> Space {
     let props: Vec<LebProps> = lebs.into_iter().map(|dirty| LebProps { free: 0, dirty, is_index: false }).collect();
-    Space::new(&SuperBlock::of_test(10 + props.len() as u32, 16_384, 2048), &props)
+    read(10 + props.len() as u32, &props)
 }
 
 /// The collector's next victim with so much space, which it does not release.
@@ -144,7 +153,7 @@ fn a_leb_with_more_dirt_takes_its_rivals_place_in_a_full_heap() {
 #[test]
 fn what_a_full_heap_has_no_room_for_is_found_for_journal_and_index() {
     let all = |props: LebProps| vec![props; 258];
-    let space = |props: Vec<LebProps>| Space::new(&SuperBlock::of_test(268, 16_384, 2048), &props);
+    let space = |props: Vec<LebProps>| read(268, &props);
     // The collector has the 256 of the heap; the journal gets the two that have no room there.
     let mut table = space(all(LebProps { free: 8192, dirty: 0, is_index: false }));
     let found: Vec<_> = (0..259).map(|_| table.take_free(8192, 0, 0, false)).collect();
