@@ -448,7 +448,10 @@ impl<'a, E> Mkfs<'a, E> {
         let (index_head_lnum, index_head_offset) = space.end().map_err(sink)?;
         let mut props = space.props();
         if super_block.is_some() {
-            props.resize(sb.main_lebs() as usize, LebProps { free: sb.leb_bytes, ..LebProps::default() });
+            props.resize(
+                props.len().max(sb.main_lebs() as usize),
+                LebProps { free: sb.leb_bytes, ..LebProps::default() },
+            );
         }
         let lebs = sb.main_first() + u32::try_from(props.len()).expect("LEBs are numbered in 32 bits");
         if lebs > sb.max_lebs {
