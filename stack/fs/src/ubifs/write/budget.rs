@@ -68,6 +68,12 @@ impl Budget {
         self.change_growth += changed;
     }
 
+    /// Bytes of index nodes of operations that are not done, and of those that are but not committed.
+    #[cfg(test)]
+    pub fn of_index(&self) -> (i64, i64) {
+        (self.index_growth, self.uncommitted)
+    }
+
     /// A cache above keeps a page, for which space is promised.
     pub fn keeps_page(&mut self) {
         self.pages += 1;

@@ -255,6 +255,7 @@ fn a_write_whose_page_has_no_space_wants_pages_written_and_moves_the_times() {
         fs.budget.data_growth += room - left;
         fs.budget.keeps_page();
         let (promised, written) = (fs.outstanding(), *fs.written());
+        let of_index = fs.budget.of_index();
         let held = fs.hold_back(cx, ino, 0, 4096, PageState::Clean);
         assert_eq!((held.is_ok(), fs.wants_write_back()), (fits, !fits), "{left} bytes are left");
         if !fits {
@@ -262,6 +263,8 @@ fn a_write_whose_page_has_no_space_wants_pages_written_and_moves_the_times() {
             fs.budget.data_growth -= room - left;
             fs.budget.loses_pages(1);
             fs.hold_back(cx, ino, 0, 4096, PageState::Clean).unwrap();
+            // Space was made for a new page. This one is on flash, so that no index node is added, now or with the next commit.
+            assert_eq!(fs.budget.of_index(), of_index);
         }
     }
 }

@@ -132,7 +132,8 @@ impl Space {
                 let left = || self.lists.members(LEFT).find(|&at| self.lebs[at as usize].has(flags::INDEX));
                 let suits = |space: &Space, leb: &Leb| leb.has(flags::INDEX) && leb.space() >= space.min_index_node;
                 let found = of_index.or_else(left).or_else(|| self.scan(0, suits));
-                found.inspect(|&at| self.found_at(at))
+                // The next scan begins behind one that was found without a scan as well.
+                found.inspect(|&at| self.scan_at = at)
             }
         }?;
         Some(self.take(at, 0).0)

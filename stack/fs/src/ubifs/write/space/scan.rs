@@ -26,14 +26,9 @@ impl Space {
         self.first + self.scan_at
     }
 
-    /// A LEB was found without a scan, and the next one begins behind it as well.
-    pub(super) fn found_at(&mut self, at: u32) {
-        self.scan_at = at;
-    }
-
     /// Goes once through all LEBs, from the one behind that where the last scan ended, and returns the first that is not in use and
-    /// suits. What it comes by and is worth it is read. Only if not all was read: then there is nothing that is not in a list or heap.
-    /// `taken` empty LEBs count as in use.
+    /// suits. Reads the leaves of what it comes by and is worth it. Where all leaves were read there is nothing to find: lists and heaps have
+    /// been searched. `taken` empty LEBs count as in use.
     pub(super) fn scan(&mut self, taken: i32, suits: impl Fn(&Space, &Leb) -> bool) -> Option<u32> {
         if self.unread == 0 {
             return None;

@@ -169,3 +169,46 @@ fn what_a_full_heap_has_no_room_for_is_found_for_journal_and_index() {
     // Of the index's heap one is taken only if half of it is dirt, of the others any.
     assert_eq!(table.take_dirty(2048, Victims::Dirty, 0, 0).map(|(lnum, _)| lnum), Some(10));
 }
+
+/// A table of so many LEBs of which no leaf was read; the last scan ended at the first LEB.
+fn unread(props: &[(u32, u32)]) -> Space {
+    let props: Vec<LebProps> = props.iter().map(|&(free, dirty)| LebProps { free, dirty, is_index: false }).collect();
+    Space::new(&SuperBlock::of_test(10 + props.len() as u32, 16_384, 2048), 10, &props)
+}
+
+/// On a volume that Linux 6.12 had just made, with the LEBs 10 to 13 of the main area read or in use, its journal took LEB 14 first, and
+/// then, but for 17, which the index took, 16, 15, 18, 21, 20, 19, 22, 25, 24 and 23 (`.ci/kernel-nodes ubifs 204 204`).
+#[test]
+fn empty_lebs_are_taken_leaf_by_leaf_as_linux_reads_them() {
+    let mut table = unread(&[(16_384, 0); 16]);
+    for lnum in 10..14 {
+        table.change(lnum, Change { set: flags::TAKEN, ..Change::default() });
+    }
+    let mut next = || table.take_free(100, 0, 0, false).map(|(lnum, _)| lnum);
+    let found: Vec<_> = (0..12).map_while(|_| next()).collect();
+    assert_eq!(found, [14, 17, 16, 15, 18, 21, 20, 19, 22, 25, 24, 23]);
+}
+
+/// Linux 6.12 `valuable`: what a scan comes by is read if it is freeable, has space for a heap that has room, or is empty while fewer than
+/// 256 LEBs are known to be so (the size of the save table).
+#[test]
+fn a_scan_reads_what_it_comes_by_and_is_worth_it() {
+    for (empty, left) in [(255, 0), (256, 64)] {
+        // So many empty ones, full ones up to the leaf's end, and the one that is looked for in the last leaf.
+        let mut props = vec![(16_384, 0); empty];
+        props.resize(256, (0, 0));
+        props.extend([(0, 8192), (0, 0), (0, 0), (0, 0)]);
+        let mut table = unread(&props);
+        assert_eq!(table.unread, 65);
+        assert_eq!(victim(&mut table, 4096), Some(256));
+        assert_eq!((table.unread, table.scan_lnum()), (left, 266), "{empty} empty LEBs");
+    }
+    // A leaf without space is left; the others go by free space, dirt, and nothing but both.
+    let leaf = |of: (u32, u32)| [of, (0, 0), (0, 0), (0, 0)];
+    let mut table =
+        unread(&[leaf((0, 0)), leaf((2048, 0)), leaf((0, 4096)), leaf((2048, 14_336)), leaf((0, 8192))].concat());
+    assert_eq!(victim(&mut table, 8192), Some(16));
+    assert_eq!((table.unread, table.freeable()), (1, Some(22)));
+    // What is known is found without a scan.
+    assert_eq!((victim(&mut table, 4096), table.scan_lnum()), (Some(8), 26));
+}
