@@ -32,6 +32,9 @@ impl Leb {
     }
 }
 
+/// More nodes than a LEB of data mostly has, and fewer than one of the index.
+const MANY: usize = 128;
+
 /// Whether bytes of a node of this type are kept.
 fn is_kept(node_type: NodeType) -> bool {
     !matches!(node_type, NodeType::Data | NodeType::Index)
@@ -41,40 +44,72 @@ fn is_kept(node_type: NodeType) -> bool {
 /// that memory does not grow with what each LEB has ever held.
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    /// By place, which counts eights of bytes.
-    bytes: Vec<u8>,
-    /// How many nodes have the bytes at a place.
-    holders: Vec<u32>,
+    /// By place, which counts eights of bytes. A vector that grew as one would be copied each time.
+    chunks: Vec<Box<[u8]>>,
+    /// Where the next new place is.
+    end: usize,
     /// Free places by length, in eights of bytes.
     free: Vec<Vec<u32>>,
 }
 
+/// Eights of bytes in a chunk: several times the longest node.
+const CHUNK: usize = 8192;
+/// Bytes before those of a node that say how many nodes have them.
+const HOLDERS: usize = 8;
+
 impl Kept {
     fn eights(len: u32) -> usize {
-        len.div_ceil(8) as usize
+        (HOLDERS + len as usize).div_ceil(8)
+    }
+
+    /// What is at a place, from the number of its holders on.
+    fn at(&self, at: u32) -> &[u8] {
+        &self.chunks[at as usize / CHUNK][at as usize % CHUNK * 8..]
+    }
+
+    fn at_mut(&mut self, at: u32) -> &mut [u8] {
+        &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK * 8..]
+    }
+
+    fn holders(&mut self, at: u32) -> &mut [u8; 4] {
+        self.at_mut(at).first_chunk_mut().expect("a place has room for the number of its holders")
+    }
+
+    /// One node more, or less, has what is at a place. Returns how many do.
+    fn count(&mut self, at: u32, change: i32) -> u32 {
+        let holders = self.holders(at);
+        let count = u32::from_ne_bytes(*holders).checked_add_signed(change).expect("a place has a holder");
+        *holders = count.to_ne_bytes();
+        count
     }
 
     fn keep(&mut self, bytes: &[u8]) -> u32 {
         let eights = Kept::eights(bytes.len() as u32);
-        let at = self.free.get_mut(eights).and_then(Vec::pop).unwrap_or_else(|| {
-            let at = self.holders.len();
-            self.holders.resize(at + eights, 0);
-            self.bytes.resize((at + eights) * 8, 0);
-            at as u32
-        });
-        self.holders[at as usize] = 1;
-        self.bytes[at as usize * 8..][..bytes.len()].copy_from_slice(bytes);
+        let at = self.free.get_mut(eights).and_then(Vec::pop).unwrap_or_else(|| self.place(eights));
+        *self.holders(at) = 1_u32.to_ne_bytes();
+        self.at_mut(at)[HOLDERS..][..bytes.len()].copy_from_slice(bytes);
         at
     }
 
+    /// A place that had nothing yet. What a chunk has no room for begins the next.
+    fn place(&mut self, eights: usize) -> u32 {
+        if self.end % CHUNK + eights > CHUNK {
+            self.end = self.end.next_multiple_of(CHUNK);
+        }
+        let at = self.end;
+        self.end += eights;
+        if self.chunks.len() * CHUNK < self.end {
+            self.chunks.push(vec![0; CHUNK * 8].into());
+        }
+        at as u32
+    }
+
     fn hold(&mut self, at: u32) {
-        self.holders[at as usize] += 1;
+        self.count(at, 1);
     }
 
     fn drop(&mut self, at: u32, len: u32) {
-        let holders = &mut self.holders[at as usize];
-        *holders -= 1;
-        if *holders > 0 {
+        if self.count(at, -1) > 0 {
             return;
         }
         let eights = Kept::eights(len);
@@ -85,7 +120,7 @@ impl Kept {
     }
 
     fn get(&self, at: u32, len: u32) -> &[u8] {
-        &self.bytes[at as usize * 8..][..len as usize]
+        &self.at(at)[HOLDERS..][..len as usize]
     }
 }
 
@@ -93,6 +128,9 @@ impl Kept {
 #[derive(Clone, Debug)]
 pub(super) struct Tags {
     lebs: Vec<Leb>,
+    /// Memory of LEBs that were erased, for the next to be written: a LEB of the index has 20 times as many nodes as one of data, and
+    /// each may become either. Of up to [`MANY`] nodes, and of more.
+    spare: [Vec<Vec<Stored>>; 2],
     kept: Kept,
     /// LEBs as they were when the file system was made.
     images: Vec<Option<Box<[u8]>>>,
@@ -102,14 +140,13 @@ pub(super) struct Tags {
 impl Tags {
     /// Of a volume with so many LEBs, which are empty.
     pub fn new(lebs: u32) -> Tags {
-        Tags { lebs: Vec::new(), kept: Kept::default(), images: Vec::new(), count: lebs as usize }
-    }
-
-    fn leb_mut(&mut self, lnum: u32) -> &mut Leb {
-        if self.lebs.is_empty() {
-            self.lebs.resize_with(self.count, Leb::default);
+        Tags {
+            lebs: Vec::new(),
+            spare: Default::default(),
+            kept: Kept::default(),
+            images: Vec::new(),
+            count: lebs as usize,
         }
-        &mut self.lebs[lnum as usize]
     }
 
     /// The image of a LEB, which can be read until it is written again.
@@ -142,19 +179,28 @@ impl Tags {
     /// The LEB is empty.
     pub fn clear(&mut self, lnum: u32) {
         if let Some(leb) = self.lebs.get_mut(lnum as usize) {
-            // Its memory goes too: a LEB of the index has 20 times as many nodes as one of data, and each may become either.
-            for node in mem::take(&mut leb.nodes).iter().filter(|node| is_kept(node.node_type)) {
+            let mut nodes = mem::take(&mut leb.nodes);
+            for node in nodes.drain(..).filter(|node| is_kept(node.node_type)) {
                 self.kept.drop(node.at, node.len);
             }
+            self.spare[usize::from(nodes.capacity() > MANY)].push(nodes);
         }
         if let Some(image) = self.images.get_mut(lnum as usize) {
             *image = None;
         }
     }
 
-    /// Notes a node of which no bytes are kept.
+    /// Notes a node, whose bytes are kept already if they are at all.
     pub fn note(&mut self, lnum: u32, stored: Stored) {
-        self.leb_mut(lnum).insert(stored);
+        if self.lebs.is_empty() {
+            self.lebs.resize_with(self.count, Leb::default);
+        }
+        let leb = &mut self.lebs[lnum as usize];
+        if leb.nodes.capacity() == 0 {
+            let is_index = stored.node_type == NodeType::Index;
+            leb.nodes = self.spare[usize::from(is_index)].pop().unwrap_or_default();
+        }
+        leb.insert(stored);
     }
 
     /// Adds a node, of which `bytes` may be only the header.
@@ -172,7 +218,7 @@ impl Tags {
             NodeType::Index => u32::MAX,
             _ => self.kept.keep(&bytes[..len as usize]),
         };
-        self.leb_mut(lnum).insert(Stored { key, offset, len, at, level, node_type });
+        self.note(lnum, Stored { key, offset, len, at, level, node_type });
     }
 
     /// Adds nodes one after another, of which the last may lack its data. Returns the bytes that they take in the LEB.
@@ -191,7 +237,7 @@ impl Tags {
         if is_kept(node.node_type) {
             self.kept.hold(node.at);
         }
-        self.leb_mut(to).insert(Stored { offset, ..node });
+        self.note(to, Stored { offset, ..node });
     }
 
     /// The bytes of the inode or entry at this place.
@@ -256,7 +302,7 @@ mod tests {
             assert_eq!(tags.node(turn % 2, ENTRY.len).map(<[u8]>::len), Some(61));
             tags.clear((turn + 1) % 2);
         }
-        // Two LEBs at a time, of 160 bytes and of 61, which take 64.
-        assert_eq!(tags.kept.bytes.len(), 2 * (160 + 64));
+        // Two LEBs at a time, of 160 bytes and of 61, which take 64, and 8 with each.
+        assert_eq!(tags.kept.end * 8, 2 * (168 + 72));
     }
 }

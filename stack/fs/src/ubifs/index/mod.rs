@@ -99,16 +99,23 @@ pub struct Index {
     near: Near,
 }
 
-/// The node at level 0 to which a search came last, and the first key that is past it: the next search is often for a block of the
-/// same file. Changes above it end that.
+/// A node to which a search came, and the first key that is past it.
 #[derive(Clone, Copy, Debug)]
-struct Near {
+struct Step {
     node: u32,
     end: Key,
 }
 
+/// Levels that [`Near`] knows. Few trees have more, whose upper ones are gone through again.
+const NEAR_LEVELS: usize = 8;
+
+/// The way of the last search, by level: the next one is often for a key close by, and need not begin at the root. Each step holds
+/// by itself. Changes above the leaves end that.
+#[derive(Clone, Copy, Debug)]
+struct Near([Step; NEAR_LEVELS]);
+
 impl Near {
-    const NOWHERE: Near = Near { node: NONE, end: Key(0) };
+    const NOWHERE: Near = Near([Step { node: NONE, end: Key(0) }; NEAR_LEVELS]);
 }
 
 /// What changes of the index made obsolete on flash: LEB, offset and length of each node.
@@ -312,12 +319,6 @@ impl Index {
     /// Node and place where a leaf with `key` is inserted: before the first whose key is not less. The place may be past
     /// the last branch of the node. `None` of an empty tree.
     fn insertion<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, key: Key) -> Result<Option<Place>> {
-        let Near { node, end } = self.near;
-        if node != NONE && !key.is_of_entry() && self.key(node, 0) <= key && key < end {
-            let place = Some(Place { node, at: self.before(node, key, false) });
-            debug_assert_eq!(self.descend(nodes, cx, key, true), Ok(place), "the way from the root leads elsewhere");
-            return Ok(place);
-        }
         // Equal keys of entries may be in more than one node. Another key is where its own branch leads: Linux looks for it
         // nowhere else.
         self.descend(nodes, cx, key, !key.is_of_entry())
@@ -332,20 +333,51 @@ impl Index {
         key: Key,
         is_or_equal: bool,
     ) -> Result<Option<Place>> {
-        let mut node = self.root(nodes, cx)?;
-        if self.nodes[node as usize].len == 0 {
+        let root = self.root(nodes, cx)?;
+        if self.nodes[root as usize].len == 0 {
             return Ok(None);
         }
-        let mut end = UNUSED;
-        for _ in 0..self.nodes[node as usize].level {
+        let root = Step { node: root, end: UNUSED };
+        let place = self.below(nodes, cx, self.nearest(key, is_or_equal).unwrap_or(root), (key, is_or_equal))?;
+        debug_assert_eq!(
+            self.below(nodes, cx, root, (key, is_or_equal)),
+            Ok(place),
+            "the way from the root leads elsewhere"
+        );
+        Ok(Some(place))
+    }
+
+    /// The lowest node on the way of the last search under which `key` is for certain.
+    #[inline]
+    fn nearest(&self, key: Key, is_or_equal: bool) -> Option<Step> {
+        let is_above = |&&Step { node, end }: &&Step| {
+            key < end && node != NONE && {
+                let first = self.key(node, 0);
+                first < key || is_or_equal && first == key
+            }
+        };
+        self.near.0.iter().find(is_above).copied()
+    }
+
+    /// As [`descend`](Self::descend), from a node that `key` is under.
+    fn below<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        Step { mut node, mut end }: Step,
+        (key, is_or_equal): (Key, bool),
+    ) -> Result<Place> {
+        for level in (0..self.nodes[node as usize].level).rev() {
             let after = self.before(node, key, is_or_equal).max(1);
             if (after as usize) < self.fanout {
                 end = end.min(self.key(node, after));
             }
             node = self.child(nodes, cx, node, after - 1)?;
+            if let Some(step) = self.near.0.get_mut(usize::from(level)) {
+                *step = Step { node, end };
+            }
         }
-        self.near = Near { node, end };
-        Ok(Some(Place { node, at: self.before(node, key, false) }))
+        Ok(Place { node, at: self.before(node, key, false) })
     }
 
     /// The first leaf whose key is not less than `key`.
@@ -437,7 +469,7 @@ impl Index {
         is_replay: bool,
     ) -> Result<(Option<Found>, Option<Place>)> {
         let place = self.insertion(nodes, cx, key)?;
-        let behind = if self.near.end == key { self.descend(nodes, cx, key, true)? } else { None };
+        let behind = if self.near.0[0].end == key { self.descend(nodes, cx, key, true)? } else { None };
         if let Some(Place { node, .. }) = behind {
             self.dirty(node);
         }

@@ -262,9 +262,23 @@ impl Space {
     }
 
     /// A node of `len` bytes became obsolete.
+    #[inline]
     pub fn add_dirt(&mut self, lnum: u32, len: u32) {
-        let dirty = self.leb(lnum).dirty + len.next_multiple_of(8) as i32;
-        self.change(lnum, Change { dirty: Some(dirty), ..Change::default() });
+        let at = self.at(lnum);
+        let (leb, dirt) = (&mut self.lebs[at], len.next_multiple_of(8) as i32);
+        if !leb.has(flags::INDEX) || leb.category == Category::Unread {
+            let dirty = leb.dirty + dirt;
+            return self.change(lnum, Change { dirty: Some(dirty), ..Change::default() });
+        }
+        // The same for a LEB of the index, of which less is counted: most nodes that become obsolete are in one.
+        leb.dirty += dirt;
+        self.totals.dirty += i64::from(dirt);
+        if !leb.is_changed {
+            leb.is_changed = true;
+            self.changed.push(at as u32);
+        }
+        let leb = *leb;
+        self.sort(at as u32, &leb);
     }
 
     /// The LEB is taken no more.

@@ -1,5 +1,7 @@
 //! A heap of LEBs, the greatest first, whose members know their places. It has room for 256, as Linux's (`LPT_HEAP_SZ`).
 
+use std::cmp::Ordering;
+
 use super::Leb;
 
 /// Most members.
@@ -59,9 +61,11 @@ impl Heap {
 
     pub fn change(&mut self, at: u32, value: i32, lebs: &mut [Leb]) {
         let place = lebs[at as usize].place as usize;
-        self.0[place].0 = value;
-        let place = self.rise(place, lebs);
-        self.sink(place, lebs);
+        match std::mem::replace(&mut self.0[place].0, value).cmp(&value) {
+            Ordering::Less => drop(self.rise(place, lebs)),
+            Ordering::Equal => {}
+            Ordering::Greater => self.sink(place, lebs),
+        }
     }
 
     fn swap(&mut self, one: usize, two: usize, lebs: &mut [Leb]) {
