@@ -10,8 +10,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ::fs::ubifs::media::{Header, NodeType, SuperBlock};
 use serde::Serialize;
-use sim::{Cx, Peb, VolId};
+use sim::seam::LebVolume;
+use sim::{Cx, Lnum, Peb, VolId};
 use ubi::image::counters::CounterEdit;
 use ubi::image::{Scan, Severity, check};
 use ubi::{UbiError, VolumeInfo, VolumeRequest, VolumeSize};
@@ -254,6 +256,12 @@ fn edit(args: &Args, device: &mut Device, cx: &mut Cx, edits: &mut Vec<String>) 
     sizes.sort_by_key(|(grows, _, _, lebs)| (*grows, lebs.is_none()));
     for (_, id, name, lebs) in sizes {
         let lebs = lebs.unwrap_or_else(|| volume(device, id).record.reserved_pebs + device.available_pebs());
+        let is_written = args.write.iter().any(|named| find(device, "--write", &named.volume).is_ok_and(|to| to == id));
+        if let Some(needed) = ubifs_lebs(device, cx, id).filter(|&needed| needed > lebs && !is_written) {
+            let what = format!("UBIFS in {name:?} has {needed} LEBs and cannot be mounted in a volume of {lebs}");
+            let help = "give it as many, or pack its files anew for a smaller volume and --write that";
+            return Err(CliError::input(Path::new(&format!("--resize {name}")), what, help));
+        }
         device.resize_volume(cx, id, lebs).map_err(|error| refused(&format!("--resize {name}"), &error))?;
         edits.push(format!("resized volume {id} {name:?} to {lebs} LEBs"));
     }
@@ -282,6 +290,14 @@ fn edit(args: &Args, device: &mut Device, cx: &mut Cx, edits: &mut Vec<String>) 
         edits.push(format!("wrote {} bytes to volume {id} {:?}", data.len(), named.volume));
     }
     Ok(())
+}
+
+/// LEBs of the UBIFS in a volume, if it holds one.
+fn ubifs_lebs(device: &mut Device, cx: &mut Cx, id: VolId) -> Option<u32> {
+    let mut bytes = [0; SuperBlock::BYTES];
+    device.volume(id).ok()?.read(cx, Lnum(0), 0, &mut bytes).ok()?;
+    let (_, node) = Header::expect(&bytes, NodeType::SuperBlock).ok()?;
+    SuperBlock::decode(node).ok().map(|super_block| super_block.lebs)
 }
 
 /// Does what UBI does not: sets erase counters. Returns whether there is a valid fastmap.

@@ -83,6 +83,24 @@ fn an_edit_repeats_to_the_byte_and_knows_oob_nor_and_short_images() {
     holds(&bench, "o.bin", &["rootfs", "x"]);
 }
 
+/// UBI would shrink the volume, and Linux would refuse to mount what is left.
+#[test]
+fn a_volume_does_not_shrink_below_the_ubifs_in_it() {
+    let bench = Bench::new("edit-ubifs");
+    std::fs::create_dir(bench.dir.join("t")).unwrap();
+    bench.put("t/file", noise(50_000, 4));
+    let said =
+        bench.run("pack t -o r.ubi -p 16KiB -m 512 --volume-name r --volume-size 2MiB -Q 1 --json").ended(0).json();
+    let [lebs, least] = ["lebs", "min_lebs"].map(|key| said["ubifs"][key].as_u64().unwrap());
+    let edit = "edit r.ubi -o out.bin --pebs 200 --resize";
+    bench.run(&format!("{edit} r={}lebs", lebs - 1)).refused(&format!("UBIFS in \"r\" has {lebs} LEBs"));
+    bench.run(&format!("{edit} r={least}lebs")).ended(0);
+    bench.run("check out.bin").ended(0);
+    // What is in it goes anyway.
+    bench.run(&format!("{edit} r=3lebs --write r=t/file --force")).refused("resize the volume first");
+    bench.run(&format!("{edit} r=4lebs --write r=t/file --force")).ended(0);
+}
+
 #[test]
 fn what_cannot_be_done_leaves_no_file() {
     let bench = bench("edit-refusals");

@@ -66,9 +66,10 @@ pub fn formerly(key: &str) -> Option<&'static str> {
     FORMER.iter().find(|(former, _)| is_of(former)).map(|&(_, instead)| instead)
 }
 
-/// The known key nearest to `key`, with the names of tables that `key` has.
+/// The known key nearest to `key`, or the table of keys, with the names of tables that `key` has.
 pub fn nearest_key(key: &str) -> Option<String> {
-    let near = nearest(key, keys().iter().map(String::as_str))?;
+    let known = |key: &'static String| key.match_indices('.').map(|(end, _)| &key[..end]).chain([key.as_str()]);
+    let near = nearest(key, keys().iter().flat_map(known))?;
     let given = key.split('.').chain(std::iter::repeat(NAME));
     Some(
         near.split('.')

@@ -137,6 +137,9 @@ fn a_misspelt_key_names_the_nearest() {
         (DRIVE, "ssd.blcoks", "ssd.blocks"),
         (DRIVE, "ssd.timing.raed_us", "ssd.timing.read_us"),
         (DRIVE, "cuts.operatoins", "cuts.operations"),
+        // Tables too.
+        (FLASH, "fs.page_cach", "fs.page_cache"),
+        (DRIVE, "ssd.timming", "ssd.timing"),
     ] {
         assert_eq!(refused(text, &[(key, "1")]), format!("unknown key `{key}`; did you mean `{nearest}`?"));
     }
