@@ -146,14 +146,17 @@ impl<F: Flash> Jffs1<F> {
         Ok(())
     }
 
+    /// Clears the rest of a node, the end first and the raw inode last: a scan does not look for nodes in the contents of a node whose raw
+    /// inode and name are whole.
     fn clear(&mut self, cx: &mut Cx, cut: Cut) -> Result<()> {
         let of_raw = (RawInode::BYTES as u32).saturating_sub(cut.before).min(cut.bytes);
         self.fill_with_zeroes(cx, cut.at + of_raw, cut.bytes - of_raw)?;
         self.fill_with_zeroes(cx, cut.at, of_raw)
     }
 
+    /// From the end to the beginning.
     fn fill_with_zeroes(&mut self, cx: &mut Cx, at: u32, bytes: u32) -> Result<()> {
-        for part in (0..bytes).step_by(ZEROES.len()) {
+        for part in (0..bytes).step_by(ZEROES.len()).rev() {
             let length = (bytes - part).min(ZEROES.len() as u32);
             self.medium.program(cx, at + part, &ZEROES[..length as usize])?;
         }

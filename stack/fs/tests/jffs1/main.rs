@@ -5,7 +5,7 @@
 mod ops;
 mod run;
 
-use fs::jffs1::media::Endian;
+use fs::jffs1::media::{Endian, RawInode, checksum};
 use fs::jffs1::{Jffs1, KnownBad, MountGc, Options, Waiting};
 use nand::{PrefixBytes, Tear};
 use ops::draw::{self, Allowed};
@@ -213,6 +213,25 @@ fn a_file_whose_replacement_is_half_erased_stays_away() {
         });
         assert_eq!(is_back, clear_first);
     }
+}
+
+/// Contents of "b" look like nodes, and the node that has them has 20 bytes of its header in the first sector. Its rest is cleared
+/// before that is erased: without its header and its name, what looks like nodes would be some.
+#[test]
+fn contents_that_look_like_nodes_are_none_while_their_node_is_half_erased() {
+    let (mut fs, mut cx) = up_to_the_end_of_a_sector(Options { min_free_sectors: 2, ..Options::default() });
+    let b = fs.lookup(&mut cx, fs.root(), b"b").unwrap().ino;
+    let name = b"trap";
+    let raw =
+        RawInode { ino: 9, pino: 1, version: 1, mode: 0o100_644, nlink: 1, accurate: 0xff, ..RawInode::default() };
+    let raw = RawInode { name_bytes: name.len() as u8, name_sum: checksum(name) as u16, ..raw };
+    let trap = [&raw.encode(Endian::Little)[..], name].concat();
+    fs.write(&mut cx, b, 0, Payload::Bytes(&trap.repeat(30))).unwrap();
+    fs.unlink(&mut cx, fs.root(), b"b").unwrap();
+    cut_in_garbage_collection(&fs, &cx, |mut fs, mut cx| {
+        assert!(fs.lookup(&mut cx, fs.root(), b"a").is_ok());
+        assert!(matches!(fs.lookup(&mut cx, fs.root(), name), Err(FsError::NoEntry { .. })));
+    });
 }
 
 /// A power cut tears a node that goes on in the next sector, whose rest stays erased: at the end of the flash that is the whole
