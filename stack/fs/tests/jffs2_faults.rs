@@ -30,6 +30,8 @@ struct Failing {
     /// Of 1000 programs so many fail.
     per_mille: u64,
     programs: u64,
+    /// A block whose erasures leave something programmed, though they succeed.
+    stuck: Option<Peb>,
     rng: Rng,
 }
 
@@ -39,6 +41,7 @@ impl Failing {
             flash: RamFlash::new(geometry),
             per_mille,
             programs: 0,
+            stuck: None,
             rng: Seed(seed).stream("fs/jffs2-failing-flash"),
         }
     }
@@ -82,7 +85,11 @@ impl Flash for Failing {
     }
 
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        self.flash.erase(cx, peb)
+        self.flash.erase(cx, peb)?;
+        match self.stuck == Some(peb) {
+            true => self.flash.program(cx, peb, 4096, Payload::Bytes(&[0xfe; 512])),
+            false => Ok(()),
+        }
     }
 
     fn is_bad(&self, peb: Peb) -> bool {
@@ -382,4 +389,42 @@ fn a_name_with_an_older_entry_is_removed_though_programs_fail() {
         assert!(fs.lookup(cx, root, b"name").is_err(), "seed {seed}");
     }
     assert!(failed > 10, "{failed}");
+}
+
+/// A failed program may leave all of a node, beside the one that was written then. A name that is removed has no node left that would
+/// bring it back.
+#[test]
+fn a_name_does_not_come_back_by_a_node_whose_program_failed() {
+    let mut failed = 0;
+    for seed in 0..40 {
+        let cx = &mut Cx::new();
+        let mut fs = Jffs2::mount(Failing::new(NOR, 0, seed), cx, Options::default()).expect("it is erased");
+        let root = fs.root();
+        fs.create(cx, root, b"first", NewInode::of_root(0o644)).expect("there is space");
+        fs.flash_mut().per_mille = 300;
+        for name in [b"kept", b"gone"] {
+            fs.link(cx, Ino(2), root, name).expect("it is tried again");
+        }
+        fs.flash_mut().per_mille = 0;
+        fs.unlink(cx, root, b"gone").expect("it is there");
+        failed += fs.counters().failed_programs;
+        let mut fs = Jffs2::mount(fs.into_flash(), cx, Options::default()).expect("it is ours");
+        assert!(fs.lookup(cx, root, b"kept").is_ok(), "seed {seed}");
+        assert!(fs.lookup(cx, root, b"gone").is_err(), "seed {seed}");
+    }
+    assert!(failed > 20, "{failed}");
+}
+
+/// Linux, `jffs2_block_check_erase`: a block is looked at after its erasure. One that is not erased then is as one whose erasure failed.
+#[test]
+fn a_block_that_is_not_erased_after_its_erasure_is_bad() {
+    let cx = &mut Cx::new();
+    let flash = Failing { stuck: Some(Peb(5)), ..Failing::new(GEOMETRY, 0, 1) };
+    let mut fs = Jffs2::mount(flash, cx, Options::default()).expect("it is erased");
+    while fs.has_work() {
+        fs.collect(cx).expect("it can be written");
+    }
+    assert_eq!((fs.free_blocks(), fs.space().bad), (63, 16_384));
+    let bad: Vec<u32> = (0..64).filter(|&block| fs.flash().is_bad(Peb(block))).collect();
+    assert_eq!(bad, [5]);
 }
