@@ -368,6 +368,12 @@ mod tests {
         let packed = [0x78, 0x5e, 0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
         assert_eq!(unpack.decompress(Algorithm::Zlib, &packed, &mut out), Ok(()));
         assert_eq!(&out, b"hello");
+        // RFC 1950: the two first bytes are a multiple of 31, and say method 8; a dictionary, bit 5, is not there.
+        for head in [[0x78, 0x5f], [0x77, 0x09], [0x78, 0x20]] {
+            let packed = [&head[..], &packed[2..]].concat();
+            let found = unpack.decompress(Algorithm::Zlib, &packed, &mut out);
+            assert_eq!(found, Err(DecompressError::Damaged), "{head:x?}");
+        }
     }
 
     #[test]

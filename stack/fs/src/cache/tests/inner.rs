@@ -18,6 +18,8 @@ pub struct Inner {
     pub page: Ns,
     /// Pages that can still be written.
     pub space: u64,
+    /// Whether a write-back without space writes nothing rather than fail.
+    pub is_short: bool,
     /// Calls that wrote: time of the end, inode, first page, pages.
     pub written: Vec<(Ns, Ino, u64, u64)>,
     /// Calls that read: inode, first page, pages.
@@ -49,6 +51,7 @@ impl Inner {
             model: if keeps_bytes { Model::new(epoch) } else { Model::without_bytes(epoch) },
             page: Ns::ZERO,
             space: u64::MAX,
+            is_short: false,
             written: Vec::new(),
             read: Vec::new(),
             nodes: Vec::new(),
@@ -182,6 +185,9 @@ impl FileSystem for Inner {
         let size = self.model.getattr(cx, ino)?.size;
         assert!(end == size || end < size && end.is_multiple_of(PAGE), "a write-back ends within a page");
         assert_eq!(are_new.len() as u64, u64::from(data.len()).div_ceil(PAGE));
+        if self.is_short && self.space == 0 {
+            return Ok(0);
+        }
         let length = self.note(cx, ino, offset, data.len()).inspect_err(|_| self.let_go(ino, are_new))?;
         let pages = u64::from(length).div_ceil(PAGE);
         for (page, &is_new) in (offset / PAGE..).zip(&are_new[..pages as usize]) {
