@@ -244,3 +244,31 @@ fn wrong_leb_properties_are_found() {
         assert!(report.findings.iter().any(|it| it.what.starts_with(expected)), "{expected}: {:?}", report.findings);
     }
 }
+
+/// Files with a link more than they have names: the check says so of each.
+#[test]
+fn wrong_numbers_of_links_are_found() {
+    use fs::ubifs::media::{Header, InodeNode, MAGIC, NodeType, inode_flags};
+    let cx = &mut Cx::new();
+    let mut bytes = unpacked(CLEAN.0);
+    let main = Reader::mount(volume(&bytes), cx).expect("Linux mounts it").mounted().sb.main_first() as usize * LEB;
+    let mut changed = 0;
+    for at in (main..bytes.len() - InodeNode::BYTES).step_by(8) {
+        if bytes[at..at + 4] != MAGIC.to_le_bytes() {
+            continue;
+        }
+        let Ok((header, node)) = Header::expect(&bytes[at..], NodeType::Inode) else { continue };
+        let inode = InodeNode::decode(node).expect("Linux wrote it");
+        if inode.mode & 0o170_000 != 0o100_000 || inode.nlink != 1 || inode.flags & inode_flags::XATTR != 0 {
+            continue;
+        }
+        let mut wrong = vec![0; header.len as usize];
+        InodeNode { nlink: 2, ..inode }.encode(&mut wrong, header.group, header.sqnum);
+        bytes[at..at + wrong.len()].copy_from_slice(&wrong);
+        changed += 1;
+    }
+    let report = Reader::mount(volume(&bytes), cx).expect("it is mounted").check(cx).expect("a volume in memory");
+    let found = report.findings.iter().filter(|it| it.what.ends_with("has 2 links, expected 1")).count();
+    // Nodes that are obsolete were changed too.
+    assert!((1..=changed).contains(&found), "{found} of {changed}: {:?}", report.findings);
+}

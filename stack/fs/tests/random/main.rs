@@ -34,7 +34,9 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use reduce::judge;
 use run::{Outcome, Step, Subject, run};
 use sim::Cx;
-use sim::seam::{FileSystem, FileType, InodeFlags, RamVolume, RenameFlags, SetXattr, Timestamp};
+use sim::seam::{
+    FileSystem, FileType, InodeFlags, NewInode, Payload, RamVolume, ReadInto, RenameFlags, SetXattr, Timestamp,
+};
 use ubifs::{Cached, OnFlash, Shape};
 
 const ALL: Allowed = Allowed { root: true, xattr_bytes: Some(4097) };
@@ -488,6 +490,78 @@ fn what_a_bud_held_before_does_not_come_back() {
     let events = run(&[]).expect("it is as the model").events;
     let broken: Vec<u64> = (events / 3..events).step_by(5).filter(|&cut| run(&[cut]).is_err()).collect();
     assert!(broken.is_empty(), "of {events} events: {broken:?}");
+}
+
+/// Each commit lists a file that was opened and has lost its name; four of them are open at a time. When the area is full, a commit lists
+/// these anew. Wherever power fails, the next mount deletes every one.
+#[test]
+fn no_file_without_a_name_is_left_when_their_list_is_written_anew() {
+    // Of 15,872 bytes and pages of 512: with the 32nd commit.
+    const ROUNDS: usize = 36;
+    let shape = Shape {
+        lebs: 40,
+        leb_bytes: 15_872,
+        min_io: 512,
+        max_write: 512,
+        fanout: 8,
+        compression: Compression::None,
+        is_of_linux: false,
+    };
+    let mut steps = Vec::new();
+    for round in 0..ROUNDS {
+        let at = At::new(format!("file{round}").as_bytes());
+        steps.extend([Op::Create(at.clone(), 0o644), Op::Open(at.clone()), Op::Unlink(at)].map(Step::Op));
+        steps.push(Step::Sync);
+        if round > 2 {
+            steps.push(Step::Op(Op::Release(0)));
+        }
+    }
+    // Each with one LEB for the lists.
+    for seed in [3, 9, 15, 21] {
+        let run = |cuts: &[u64]| {
+            let run = || run(&mut OnFlash::new(shape, seed), &steps, cuts, &mut Vec::new());
+            catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panics".to_owned()))
+        };
+        let events = run(&[]).expect("it is as the model").events;
+        let broken: Vec<u64> = (events / 2..events).filter(|&cut| run(&[cut]).is_err()).collect();
+        assert!(broken.is_empty(), "of {events} events: {broken:?}");
+    }
+}
+
+/// Power fails in the same moment of each of a dozen mounts, so that commits begin and do not end, until the log is full of them. Nothing is
+/// lost.
+#[test]
+fn mounts_that_are_cut_short_again_and_again_lose_nothing() {
+    let shape = Shape {
+        lebs: 40,
+        leb_bytes: 15_872,
+        min_io: 512,
+        max_write: 512,
+        fanout: 8,
+        compression: Compression::None,
+        is_of_linux: false,
+    };
+    let cx = &mut Cx::new();
+    let mut cuts = 0;
+    for events in 0.. {
+        let mut flash = OnFlash::new(shape, 1);
+        let (root, new) = (flash.fs().root(), NewInode::of_root(0o644));
+        let ino = flash.fs().create(cx, root, b"file", new).expect("there is space").ino;
+        flash.fs().write(cx, ino, 0, Payload::Bytes(&[7; 10_000])).expect("there is space");
+        flash.fs().fsync(cx, ino, false).expect("power is on");
+        let fails = (0..12).filter(|_| flash.cut_in_mount(cx, events)).count();
+        let mounted = flash.remount(cx, false);
+        assert!(mounted.is_ok(), "{fails} mounts failed after {events} events each");
+        let mut bytes = [0; 10_001];
+        assert_eq!(flash.fs().read(cx, ino, 0, ReadInto::Bytes(&mut bytes)), Ok(10_000), "{events} events");
+        assert!(bytes[..10_000].iter().all(|&byte| byte == 7), "{events} events");
+        flash.check(cx).expect("it is whole");
+        if fails == 0 {
+            break;
+        }
+        cuts += fails;
+    }
+    assert!(cuts > 40, "{cuts}");
 }
 
 /// What was drawn must have met what is rare.

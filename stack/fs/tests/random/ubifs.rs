@@ -81,6 +81,16 @@ impl OnFlash {
         flash
     }
 
+    /// Lets power fail, and again after so many events of the mount. Returns whether it did.
+    pub fn cut_in_mount(&mut self, cx: &mut Cx, events: u64) -> bool {
+        self.fs = None;
+        self.volume.power_cycle(cx);
+        self.volume.cut_after(Some(events));
+        let mounted = Ubifs::mount(self.volume.clone(), cx, self.options).map_err(FsError::from);
+        self.volume.cut_after(None);
+        mounted.map(drop).is_err_and(|error| error.is_power_loss())
+    }
+
     /// What was done up to the last unmount.
     pub fn before_unmount(&self) -> Counters {
         self.before_unmount

@@ -5,8 +5,8 @@ use sim::{Cx, Lnum};
 
 use super::*;
 use crate::ubifs::media::{
-    Branch, Compression, DataNode, Group, InodeNode, Key, ReferenceNode, encode_commit_start, encode_index,
-    index_bytes, pad,
+    Branch, Compression, DataNode, Group, InodeNode, Key, ORPHAN_HEADER_BYTES, OrphanNode, ReferenceNode,
+    TruncationNode, encode_commit_start, encode_index, index_bytes, pad,
 };
 
 const LEB: u32 = 16 << 10;
@@ -61,6 +61,12 @@ fn data(block: u32, bytes: usize, sqnum: u64) -> Vec<u8> {
     node
 }
 
+fn truncation(old_size: u64, new_size: u64, sqnum: u64) -> Vec<u8> {
+    let mut node = vec![0; TruncationNode::BYTES];
+    TruncationNode { ino: 70, old_size, new_size }.encode(&mut node, Group::None, sqnum);
+    node
+}
+
 /// Inode 70 with 100 bytes is committed; `journal` is replayed. What the index has of it, and its corrected size.
 fn replayed(journal: &[Vec<u8>]) -> (Vec<Key>, Option<u64>) {
     let (sb, cx) = (SuperBlock::of_test(30, LEB, MIN_IO), &mut Cx::new());
@@ -99,6 +105,9 @@ fn data_behind_the_size_make_the_file_longer_unless_its_inode_came() {
     assert_eq!(replayed(&[data(1, 200, 10)]), (all(2), Some(4296)));
     assert_eq!(replayed(&[data(1, 200, 10), inode(1, 4296, 11)]), (all(2), None));
     assert_eq!(replayed(&[inode(1, 50, 10), data(1, 200, 11)]), (all(2), Some(4296)));
+    // What was cut off since is no longer behind the size.
+    assert_eq!(replayed(&[data(1, 200, 10), truncation(4296, 100, 11)]), (all(1), None));
+    assert_eq!(replayed(&[data(1, 200, 10), truncation(4296, 4200, 11)]), (all(2), Some(4200)));
 }
 
 #[test]
@@ -135,4 +144,34 @@ fn the_log_ends_where_an_older_one_begins() {
     let wrong = Master { commit: 8, ..master };
     assert!(log::read(&mut nodes, cx, &sb, &wrong, false).is_err());
     assert!(log::read(&mut nodes, cx, &sb, &Master { log_lnum: 4, ..master }, false).is_err());
+}
+
+/// What becomes of inode 70 with so many links, and where the next list goes: two LEBs for lists, of these commits, each of which has one with the
+/// inode.
+fn killed(nlink: u32, commits: [u64; 2]) -> (Vec<u32>, Option<(u32, u32)>) {
+    let (mut sb, cx) = (SuperBlock::of_test(30, LEB, MIN_IO), &mut Cx::new());
+    (sb.lpt_lebs, sb.orphan_lebs) = (1, 2);
+    let mut volume = RamVolume::new(30, LEB, MIN_IO);
+    let [(offset, len)] = write(&mut volume, COMMITTED, &[inode(nlink, 100, 1)])[..] else { panic!("one node") };
+    let branch = Branch { key: Key::inode(70), lnum: COMMITTED, offset, len };
+    let mut root = vec![0; index_bytes(1)];
+    encode_index(0, [branch].into_iter(), &mut root, 3);
+    write(&mut volume, INDEX, &[root]);
+    for (lnum, commit) in (sb.orphan_first()..).zip(commits) {
+        let mut list = vec![0; ORPHAN_HEADER_BYTES + 8];
+        OrphanNode::encode(commit, true, &[70], &mut list, 4);
+        write(&mut volume, lnum, &[list]);
+    }
+    let master = Master { root_lnum: INDEX, root_len: index_bytes(1) as u32, ..Master::default() };
+    let (mut nodes, mut index) = (Nodes::new(volume), Index::new(&sb, &master));
+    let killed = orphans::kill(&mut nodes, cx, &sb, &mut index).expect("it is whole");
+    (killed.inos, killed.head)
+}
+
+/// Linux, `do_kill_orphans`: an inode that has a link again stays. The lists end where those of an older commit begin.
+#[test]
+fn an_orphan_that_has_a_link_again_stays() {
+    assert_eq!(killed(0, [5, 6]), (vec![70], Some((9, MIN_IO))));
+    assert_eq!(killed(1, [5, 6]), (vec![], Some((9, MIN_IO))));
+    assert_eq!(killed(0, [5, 4]), (vec![70], Some((8, MIN_IO))));
 }

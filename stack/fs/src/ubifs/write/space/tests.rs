@@ -101,6 +101,17 @@ fn the_collector_takes_the_dirtiest() {
     assert_eq!(taken(&mut space(props), 8200, Victims::Dirty, 1), None);
 }
 
+/// Linux, `scan_for_dirty`: one with more free space than dirt is worth it with 2,048 dirty bytes, and if both are as much as is wanted.
+#[test]
+fn the_collector_takes_what_is_free_rather_than_dirty_if_it_is_enough() {
+    for (dirty, least, is_taken) in [(2048, 6144, true), (2048, 6152, false), (2040, 2048, false)] {
+        let mut props = [FULL; 10];
+        props[4] = (4096, dirty, false);
+        let found = space(props).take_dirty(least, Victims::Dirty, 0, 0).map(|(lnum, _)| lnum);
+        assert_eq!(found, is_taken.then_some(14), "{dirty} dirty bytes, {least} wanted");
+    }
+}
+
 /// Main area with so many LEBs, these bytes of each dirty. The last comes first into its heap.
 fn dirty(lebs: impl IntoIterator<Item = u32>) -> Space {
     let props: Vec<LebProps> = lebs.into_iter().map(|dirty| LebProps { free: 0, dirty, is_index: false }).collect();
@@ -211,4 +222,15 @@ fn a_scan_reads_what_it_comes_by_and_is_worth_it() {
     assert_eq!((table.unread, table.freeable()), (1, Some(22)));
     // What is known is found without a scan.
     assert_eq!((victim(&mut table, 4096), table.scan_lnum()), (Some(8), 26));
+}
+
+/// Linux 6.12 `valuable`: where the heap is full a leaf is worth it for a LEB with 6,144 bytes of space, the dark watermark.
+#[test]
+fn a_scan_reads_for_a_full_heap_what_is_above_the_dark_watermark() {
+    for (dirt, left) in [(6136, 1), (6144, 0)] {
+        let mut props = vec![(0, 4096); 256];
+        props.extend([[(0, dirt), (0, 0), (0, 0), (0, 0)], [(0, 12_288), (0, 0), (0, 0), (0, 0)]].concat());
+        let mut table = unread(&props);
+        assert_eq!((victim(&mut table, 12_288), table.unread), (Some(260), left), "{dirt} bytes");
+    }
 }
