@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fs::jffs2::media::{DirentNode, Endian, InodeNode, clean_marker};
 use fs::jffs2::{Counters, Jffs2, KnownBad, Options};
 use nand::{Array, ArrayConfig, Bytes, FactoryBad, FaultPlan};
-use sim::seam::{FileSystem, SetXattr};
+use sim::seam::{FileSystem, SetAttr, SetXattr};
 use sim::seam::{Flash, FlashError, FsError, Geometry, Ino, Medium, NewInode, Payload, RamFlash, ReadInto, ReadStatus};
 use sim::{Cx, Ns, Peb, Rng, Seed};
 
@@ -427,4 +427,38 @@ fn a_block_that_is_not_erased_after_its_erasure_is_bad() {
     assert_eq!((fs.free_blocks(), fs.space().bad), (63, 16_384));
     let bad: Vec<u32> = (0..64).filter(|&block| fs.flash().is_bad(Peb(block))).collect();
     assert_eq!(bad, [5]);
+}
+
+/// Where programs fail, a page may take several nodes, and garbage is collected between two of them: from the block where the first one
+/// is, before others. Nothing of the page may be written as it was before.
+#[test]
+fn a_page_that_is_collected_while_it_is_written_keeps_what_is_written() {
+    let geometry = Geometry { pebs: 20, peb_bytes: 8192, ..GEOMETRY };
+    let options = Options { page_cache_bytes: 1 << 20, summary: true, ..Options::default() };
+    let cx = &mut Cx::new();
+    for seed in 0..60 {
+        let flash = Failing::new(geometry, 60, seed);
+        let mut fs = Jffs2::mount(flash, cx, options).expect("it is empty");
+        let file = fs.create(cx, fs.root(), b"file", NewInode::of_root(0o644)).expect("there is space").ino;
+        let mut expected = vec![0; 60_000];
+        fs.setattr(cx, file, &SetAttr::size(60_000)).expect("there is space");
+        let mut rng = Seed(seed).stream("fs/jffs2-pages");
+        for turn in 0..200 {
+            let at = rng.below(56_000) as usize;
+            let noise: Vec<u8> = (0..1 + rng.below(4000)).map(|_| rng.bits() as u8).collect();
+            let written = match fs.write(cx, file, at as u64, Payload::Bytes(&noise)) {
+                Ok(written) => written as usize,
+                Err(FsError::NoSpace) => 0,
+                // Too many programs failed.
+                Err(_) => break,
+            };
+            expected[at..at + written].copy_from_slice(&noise[..written]);
+            if turn % 8 == 0 {
+                fs = Jffs2::mount(fs.unmount(cx).expect("there is power"), cx, options).expect("it can be mounted");
+                let mut found = vec![1; 60_000];
+                fs.read(cx, file, 0, ReadInto::Bytes(&mut found)).expect("it is there");
+                assert!(found == expected, "seed {seed}, turn {turn}");
+            }
+        }
+    }
 }

@@ -187,10 +187,9 @@ impl<F: Flash> Jffs2<F> {
             };
             let from = at;
             let written = self.write_page(cx, number, from, part, &mut at);
-            match &written {
-                Ok(()) => self.pages.change(number, from, part),
+            if written.is_err() {
                 // It is read again: part of it may be on flash.
-                Err(_) => self.pages.drop_page(number, from / PAGE_BYTES),
+                self.pages.drop_page(number, from / PAGE_BYTES);
             }
             match written {
                 Ok(()) => at = to,
@@ -258,6 +257,8 @@ impl<F: Flash> Jffs2<F> {
         }
         self.read_range(cx, ino, begin, page)?;
         page.extend_from_slice(bytes);
+        // Before the first node is there: garbage collection between two of them writes the page as it is kept.
+        self.pages.change(ino, offset, bytes);
         let mut at = begin;
         while at < end {
             let wanted = Wanted::inode(InodeNode::BYTES + MIN_DATA as usize);
