@@ -608,8 +608,11 @@ impl<V: LebVolume> Ubifs<V> {
         let (source_ino, source_item) = of(self, source);
         let new_key = self.entry_key(of(self, to_dir).0, to_name);
         let old_key = self.entry_key(of(self, from_dir).0, from_name);
-        let is_sync =
-            self.inodes.at(source).is_sync() && [from_dir, to_dir].iter().any(|&dir| self.inodes.at(dir).is_dir_sync());
+        let at = |slot: u32| self.inodes.at(slot);
+        let is_sync = at(source).is_sync()
+            && (at(from_dir).is_dir_sync()
+                || at(to_dir).is_dir_sync()
+                || target.is_some_and(|target| at(target).is_sync()));
         self.begin();
         let new_at = self.put_entry(new_key, source_ino, source_item, to_name, Group::In);
         let (old_ino, old_item) = whiteout.map_or((0, ItemType::File), |whiteout| of(self, whiteout));

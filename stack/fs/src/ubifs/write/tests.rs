@@ -654,6 +654,26 @@ fn a_rename_waits_in_the_write_buffer_unless_the_file_is_synchronous_too() {
     assert!(!waits(&fs));
 }
 
+/// Linux, `do_rename`: a synchronous file that replaces a synchronous one has the rename written, and itself with its change time behind it.
+/// By hand: two entries and three inodes are less than a page of 2,048 bytes, and each write is padded to one.
+#[test]
+fn a_synchronous_file_that_replaces_one_is_written_behind_the_rename() {
+    for (replaced, pages) in [(InodeFlags::default(), 1), (InodeFlags::SYNC, 2)] {
+        let cx = &mut Cx::new();
+        let make = mkfs::Options::new(2048, 126_976, 60);
+        let mut fs = Ubifs::format(RamVolume::new(60, 126_976, 2048), cx, &make, Options::default()).unwrap();
+        let root = FileSystem::root(&fs);
+        for (name, flags) in [(b"a", InodeFlags::SYNC), (b"b", replaced)] {
+            let ino = fs.create(cx, root, name, NewInode::of_root(0o644)).unwrap().ino;
+            fs.setattr(cx, ino, &sim::seam::SetAttr { flags: Some(flags), ..Default::default() }).unwrap();
+        }
+        fs.sync(cx).unwrap();
+        let before = fs.nodes.head(BASE_HEAD).offset;
+        fs.rename(cx, (root, b"a"), (root, b"b"), RenameFlags::NONE).unwrap();
+        assert_eq!((fs.nodes.head(BASE_HEAD).offset - before, fs.nodes.head(BASE_HEAD).used()), (pages * 2048, 0));
+    }
+}
+
 /// Linux, `do_truncation`: a file may be emptied where there is no space, but not shortened.
 #[test]
 fn a_file_may_be_emptied_where_it_may_not_be_shortened() {
