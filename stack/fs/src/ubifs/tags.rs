@@ -183,7 +183,9 @@ impl Tags {
             for node in nodes.drain(..).filter(|node| is_kept(node.node_type)) {
                 self.kept.drop(node.at, node.len);
             }
-            self.spare[usize::from(nodes.capacity() > MANY)].push(nodes);
+            if nodes.capacity() > 0 {
+                self.spare[usize::from(nodes.capacity() > MANY)].push(nodes);
+            }
         }
         if let Some(image) = self.images.get_mut(lnum as usize) {
             *image = None;
@@ -304,5 +306,8 @@ mod tests {
         }
         // Two LEBs at a time, of 160 bytes and of 61, which take 64, and 8 with each.
         assert_eq!(tags.kept.end * 8, 2 * (168 + 72));
+        // Of one the list of nodes waits for the next, and LEBs without nodes have none.
+        (0..100).for_each(|_| tags.clear(0));
+        assert!(tags.spare.iter().map(Vec::len).sum::<usize>() <= 2);
     }
 }
