@@ -88,12 +88,13 @@ impl Index {
             }
             self.dirty(node);
             self.drop_slots(node, others);
+            let is_last = self.nodes[node as usize].len == 1;
             self.delete(nodes, cx, place)?;
             gone(branch);
-            // What follows has moved up, unless the node is gone too.
-            found = match self.nodes[place.node as usize].len {
-                0 => self.lower_bound(nodes, cx, first)?,
-                _ => self.from(nodes, cx, Some(place))?,
+            // What follows has moved up, unless the node is gone too: its number may be another's by now.
+            found = match is_last {
+                true => self.lower_bound(nodes, cx, first)?,
+                false => self.from(nodes, cx, Some(place))?,
             };
         }
         Ok(())

@@ -674,6 +674,31 @@ fn a_synchronous_file_that_replaces_one_is_written_behind_the_rename() {
     }
 }
 
+/// A mount after a loss of power takes the only leaf from a node of the index, so that the node goes, and with it the root above two. Of
+/// what is in the other node, which is read then, it takes nothing.
+#[test]
+fn a_mount_takes_nothing_but_the_inode_without_a_name() {
+    let cx = &mut Cx::new();
+    let make = mkfs::Options { fanout: 7, ..mkfs::Options::new(2048, 16_384, 55) };
+    let mut fs = Ubifs::format(RamVolume::new(55, 16_384, 2048), cx, &make, Options::default()).unwrap();
+    let (root, new) = (FileSystem::root(&fs), NewInode::of_root(0o644));
+    let dir = fs.mkdir(cx, root, b"a", new).unwrap().ino;
+    let open = fs.create(cx, root, b"c", new).unwrap().ino;
+    fs.create(cx, dir, b"c", new).unwrap();
+    fs.create(cx, dir, b"d", new).unwrap();
+    fs.open(cx, open).unwrap();
+    fs.rename(cx, (root, b"c"), (root, b"d"), RenameFlags::NONE).unwrap();
+    fs.unlink(cx, dir, b"d").unwrap();
+    fs.rename(cx, (root, b"a"), (root, b"b"), RenameFlags::NONE).unwrap();
+    fs.unlink(cx, root, b"d").unwrap();
+    fs.unlink(cx, dir, b"c").unwrap();
+    fs.sync(cx).unwrap();
+    let mut fs = Ubifs::mount(fs.lose_power(), cx, Options::default()).unwrap();
+    assert_eq!(fs.getattr(cx, root).map(|root| root.nlink), Ok(3));
+    assert_eq!(fs.lookup(cx, root, b"b").map(|found| found.ino), Ok(dir));
+    assert_eq!(fs.getattr(cx, open).map(drop), Err(FsError::Stale { ino: open }));
+}
+
 /// Linux, `do_truncation`: a file may be emptied where there is no space, but not shortened.
 #[test]
 fn a_file_may_be_emptied_where_it_may_not_be_shortened() {
