@@ -257,8 +257,6 @@ impl<F: Flash> Jffs2<F> {
         }
         self.read_range(cx, ino, begin, page)?;
         page.extend_from_slice(bytes);
-        // Before the first node is there: garbage collection between two of them writes the page as it is kept.
-        self.pages.change(ino, offset, bytes);
         let mut at = begin;
         while at < end {
             let wanted = Wanted::inode(InodeNode::BYTES + MIN_DATA as usize);
@@ -293,8 +291,11 @@ impl<F: Flash> Jffs2<F> {
             self.insert_data(cx, ino, id, &node)?;
             let inode = self.inode(ino);
             (inode.size, inode.mtime, inode.ctime) = (node.size, now, now);
+            let from = at.max(offset);
             at += packed.unpacked;
             *reached = at.max(offset);
+            // After each node: garbage collection between two of them writes the page as it is kept.
+            self.pages.change(ino, from, &bytes[(from - offset) as usize..(*reached - offset) as usize]);
         }
         Ok(())
     }
