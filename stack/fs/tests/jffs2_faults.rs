@@ -436,6 +436,7 @@ fn a_page_that_is_collected_while_it_is_written_keeps_what_is_written() {
     let geometry = Geometry { pebs: 20, peb_bytes: 8192, ..GEOMETRY };
     let options = Options { page_cache_bytes: 1 << 20, summary: true, ..Options::default() };
     let cx = &mut Cx::new();
+    let (mut mounts, mut failed) = (0, 0);
     for seed in 0..60 {
         let flash = Failing::new(geometry, 60, seed);
         let mut fs = Jffs2::mount(flash, cx, options).expect("it is empty");
@@ -450,10 +451,12 @@ fn a_page_that_is_collected_while_it_is_written_keeps_what_is_written() {
                 Ok(written) => written as usize,
                 Err(FsError::NoSpace) => 0,
                 // Too many programs failed.
-                Err(_) => break,
+                Err(FsError::ReadOnly { .. }) => break,
+                Err(error) => panic!("seed {seed}, turn {turn}: {error}"),
             };
             expected[at..at + written].copy_from_slice(&noise[..written]);
             if turn % 8 == 0 {
+                (mounts, failed) = (mounts + 1, failed + fs.counters().failed_programs);
                 fs = Jffs2::mount(fs.unmount(cx).expect("there is power"), cx, options).expect("it can be mounted");
                 let mut found = vec![1; 60_000];
                 fs.read(cx, file, 0, ReadInto::Bytes(&mut found)).expect("it is there");
@@ -461,4 +464,5 @@ fn a_page_that_is_collected_while_it_is_written_keeps_what_is_written() {
             }
         }
     }
+    assert!(mounts > 500 && failed > 1000, "{mounts} mounts, {failed} programs failed");
 }

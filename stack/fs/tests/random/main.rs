@@ -347,18 +347,21 @@ fn each_flaw_is_found_and_named() {
     }
 }
 
+/// A small flash.
+const SMALL: Shape = Shape {
+    lebs: 40,
+    leb_bytes: 15_872,
+    min_io: 512,
+    max_write: 512,
+    fanout: 8,
+    compression: Compression::None,
+    is_of_linux: false,
+};
+
 /// Each deliberate mistake of UBIFS is found by power cuts.
 #[test]
 fn known_bad_twins_of_ubifs_are_found() {
-    let shape = Shape {
-        lebs: 40,
-        leb_bytes: 15_872,
-        min_io: 512,
-        max_write: 512,
-        fanout: 4,
-        compression: Compression::None,
-        is_of_linux: false,
-    };
+    let shape = Shape { fanout: 4, ..SMALL };
     let none = KnownBad::default();
     for known_bad in [
         none,
@@ -498,15 +501,6 @@ fn what_a_bud_held_before_does_not_come_back() {
 fn no_file_without_a_name_is_left_when_their_list_is_written_anew() {
     // Of 15,872 bytes and pages of 512: with the 32nd commit.
     const ROUNDS: usize = 36;
-    let shape = Shape {
-        lebs: 40,
-        leb_bytes: 15_872,
-        min_io: 512,
-        max_write: 512,
-        fanout: 8,
-        compression: Compression::None,
-        is_of_linux: false,
-    };
     let mut steps = Vec::new();
     for round in 0..ROUNDS {
         let at = At::new(format!("file{round}").as_bytes());
@@ -519,7 +513,7 @@ fn no_file_without_a_name_is_left_when_their_list_is_written_anew() {
     // Each with one LEB for the lists.
     for seed in [3, 9, 15, 21] {
         let run = |cuts: &[u64]| {
-            let run = || run(&mut OnFlash::new(shape, seed), &steps, cuts, &mut Vec::new());
+            let run = || run(&mut OnFlash::new(SMALL, seed), &steps, cuts, &mut Vec::new());
             catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panics".to_owned()))
         };
         let events = run(&[]).expect("it is as the model").events;
@@ -532,19 +526,10 @@ fn no_file_without_a_name_is_left_when_their_list_is_written_anew() {
 /// lost.
 #[test]
 fn mounts_that_are_cut_short_again_and_again_lose_nothing() {
-    let shape = Shape {
-        lebs: 40,
-        leb_bytes: 15_872,
-        min_io: 512,
-        max_write: 512,
-        fanout: 8,
-        compression: Compression::None,
-        is_of_linux: false,
-    };
     let cx = &mut Cx::new();
     let mut cuts = 0;
     for events in 0.. {
-        let mut flash = OnFlash::new(shape, 1);
+        let mut flash = OnFlash::new(SMALL, 1);
         let (root, new) = (flash.fs().root(), NewInode::of_root(0o644));
         let ino = flash.fs().create(cx, root, b"file", new).expect("there is space").ino;
         flash.fs().write(cx, ino, 0, Payload::Bytes(&[7; 10_000])).expect("there is space");
