@@ -310,4 +310,15 @@ mod tests {
         (0..100).for_each(|_| tags.clear(0));
         assert!(tags.spare.iter().map(Vec::len).sum::<usize>() <= 2);
     }
+
+    /// By hand: a chunk of 65,536 bytes has 390 places of 168 bytes, and 16 bytes in which no other has room.
+    #[test]
+    fn a_node_that_has_no_room_in_a_chunk_is_in_the_next() {
+        let mut tags = Tags::new(1);
+        for number in 0..1000 {
+            tags.add(0, number * 160, INODE, &bytes(INODE, number as u8));
+        }
+        assert!((0..1000).all(|number| tags.node(0, number * 160) == Some(&bytes(INODE, number as u8)[..])));
+        assert_eq!((tags.kept.chunks.len(), tags.kept.end * 8), (3, 2 * 65_536 + 220 * 168));
+    }
 }
