@@ -32,9 +32,6 @@ impl Leb {
     }
 }
 
-/// More nodes than a LEB of data mostly has, and fewer than one of the index.
-const MANY: usize = 128;
-
 /// Whether bytes of a node of this type are kept.
 fn is_kept(node_type: NodeType) -> bool {
     !matches!(node_type, NodeType::Data | NodeType::Index)
@@ -128,9 +125,6 @@ impl Kept {
 #[derive(Clone, Debug)]
 pub(super) struct Tags {
     lebs: Vec<Leb>,
-    /// Memory of LEBs that were erased, for the next to be written: a LEB of the index has 20 times as many nodes as one of data, and
-    /// each may become either. Of up to [`MANY`] nodes, and of more.
-    spare: [Vec<Vec<Stored>>; 2],
     kept: Kept,
     /// LEBs as they were when the file system was made.
     images: Vec<Option<Box<[u8]>>>,
@@ -140,13 +134,7 @@ pub(super) struct Tags {
 impl Tags {
     /// Of a volume with so many LEBs, which are empty.
     pub fn new(lebs: u32) -> Tags {
-        Tags {
-            lebs: Vec::new(),
-            spare: Default::default(),
-            kept: Kept::default(),
-            images: Vec::new(),
-            count: lebs as usize,
-        }
+        Tags { lebs: Vec::new(), kept: Kept::default(), images: Vec::new(), count: lebs as usize }
     }
 
     /// The image of a LEB, which can be read until it is written again.
@@ -179,12 +167,9 @@ impl Tags {
     /// The LEB is empty.
     pub fn clear(&mut self, lnum: u32) {
         if let Some(leb) = self.lebs.get_mut(lnum as usize) {
-            let mut nodes = mem::take(&mut leb.nodes);
-            for node in nodes.drain(..).filter(|node| is_kept(node.node_type)) {
+            // Its memory goes too: a LEB of the index has 20 times as many nodes as one of data, and each may become either.
+            for node in mem::take(&mut leb.nodes).iter().filter(|node| is_kept(node.node_type)) {
                 self.kept.drop(node.at, node.len);
-            }
-            if nodes.capacity() > 0 {
-                self.spare[usize::from(nodes.capacity() > MANY)].push(nodes);
             }
         }
         if let Some(image) = self.images.get_mut(lnum as usize) {
@@ -197,12 +182,7 @@ impl Tags {
         if self.lebs.is_empty() {
             self.lebs.resize_with(self.count, Leb::default);
         }
-        let leb = &mut self.lebs[lnum as usize];
-        if leb.nodes.capacity() == 0 {
-            let is_index = stored.node_type == NodeType::Index;
-            leb.nodes = self.spare[usize::from(is_index)].pop().unwrap_or_default();
-        }
-        leb.insert(stored);
+        self.lebs[lnum as usize].insert(stored);
     }
 
     /// Adds a node, of which `bytes` may be only the header.
@@ -306,9 +286,6 @@ mod tests {
         }
         // Two LEBs at a time, of 160 bytes and of 61, which take 64, and 8 with each.
         assert_eq!(tags.kept.end * 8, 2 * (168 + 72));
-        // Of one the list of nodes waits for the next, and LEBs without nodes have none.
-        (0..100).for_each(|_| tags.clear(0));
-        assert!(tags.spare.iter().map(Vec::len).sum::<usize>() <= 2);
     }
 
     /// By hand: a chunk of 65,536 bytes has 390 places of 168 bytes, and 16 bytes in which no other has room.
