@@ -695,3 +695,21 @@ fn a_drive_is_made_only_of_units_that_have_their_share() {
         }
     }
 }
+
+/// Of two pages with the same number, that in another block is the copy of a collection that was interrupted. Both in one
+/// block are no copy of it: then the block is not left out.
+#[test]
+fn a_page_that_is_twice_in_one_block_is_not_lost_in_a_rebuild() {
+    let page = |ppn, lpn, seq| (ppn, Some((lpn, seq)));
+    let rebuild = |scan: &[(u32, Option<(u32, u64)>)]| {
+        let config = PageConfig::new(8, 4, 8);
+        let ftl = PageFtl::rebuild(config, Seed(1).stream("gc"), vec![0; 8], &[], scan.iter().copied());
+        let ftl = ftl.expect("a legal scan");
+        ftl.check();
+        [ftl.lookup(0), ftl.lookup(1)]
+    };
+    assert_eq!(rebuild(&[page(0, 0, 1), page(1, 0, 1)]), [0, NONE]);
+    assert_eq!(rebuild(&[page(0, 0, 1), page(1, 1, 2), page(8, 0, 1), page(9, 1, 2)]), [8, 9], "block 0 is left out");
+    assert_eq!(rebuild(&[page(0, 0, 1), page(8, 0, 1), page(9, 1, 2)]), [8, 9], "block 0 is left out");
+    assert_eq!(rebuild(&[page(0, 0, 1), page(1, 0, 1), page(2, 1, 1)]), [0, 2]);
+}
