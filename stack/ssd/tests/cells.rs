@@ -8,7 +8,7 @@ use sim::{Cause, Peb, Seed};
 use ssd::ftl::UnitFtl;
 use ssd::ftl::page::{PageConfig, PageFtl};
 use ssd::untimed::Tally;
-use ssd::{Cells, Order, Shape};
+use ssd::{Cells, Order, Shape, Striping};
 
 fn shapes() -> impl Strategy<Value = Shape> {
     (1..3u32, 1..3u32, prop_oneof![Just(1u32), Just(2), Just(4)], any::<bool>()).prop_map(
@@ -96,5 +96,55 @@ proptest! {
         }
         let bytes = 512 * handed_out.len() as u64;
         prop_assert_eq!((flash.programmed_bytes()[Cause::Layout], flash.bytes_into_cells()), (bytes, bytes));
+    }
+}
+
+/// Dies are numbered with the channel changing fastest, then the way, then the die within its chip, whatever order the
+/// pages are striped in.
+#[test]
+fn dies_have_their_numbers_by_channel_way_and_die() {
+    let shape = |order| Shape {
+        channels: 2,
+        ways: 3,
+        dies: 2,
+        planes: 1,
+        blocks: 12,
+        pages: 4,
+        page_bytes: 512,
+        order: Order::by_name(order).expect("a name"),
+        multi_plane: false,
+    };
+    let units = |order| {
+        let striping = Striping::new(&shape(order));
+        (0..12).map(|lpn| striping.locate(lpn).0).collect::<Vec<u32>>()
+    };
+    assert_eq!(units("cwdp"), (0..12).collect::<Vec<u32>>());
+    // The two dies of a chip are 2 x 3 apart, the ways of a channel 2.
+    assert_eq!(units("dcwp"), [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]);
+    assert_eq!(units("wcdp"), [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]);
+    assert_eq!(units("pdwc"), [0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11]);
+}
+
+/// Planes are erased together: if one of them fails, the others are erased all the same.
+#[test]
+fn an_erase_that_fails_on_a_plane_erases_the_others() {
+    for failing in 0..2 {
+        let shape = Shape {
+            channels: 1,
+            ways: 1,
+            dies: 1,
+            planes: 2,
+            blocks: 12,
+            pages: 4,
+            page_bytes: 512,
+            order: Order::CHANNEL_FIRST,
+            multi_plane: true,
+        };
+        let mut cells = cells(&shape);
+        (0..8).for_each(|page| cells.program(Cause::Host, 0, 3 * 8 + page, None).expect("a good page"));
+        let bad = cells.peb(0, 3, failing);
+        sim::seam::Flash::mark_bad(cells.flash_mut(), &mut sim::Cx::new(), bad).expect("power");
+        assert!(cells.erase(Cause::Gc, 0, 3).is_err(), "plane {failing}");
+        assert_eq!(cells.flash().mark(cells.peb(0, 3, 1 - failing)), 0, "plane {}", 1 - failing);
     }
 }

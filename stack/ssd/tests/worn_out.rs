@@ -1,9 +1,13 @@
 //! A drive without space reports it: every request completes, and none succeeds that should fail.
 
-use nand::{Array, ArrayConfig, Tags};
-use sim::Ns;
+use std::cell::Cell;
+use std::rc::Rc;
+
+use nand::{Array, ArrayConfig, FaultPlan, Tags};
 use sim::seam::{BlockDevice, BlockError, BlockRequest, Payload};
+use sim::{Ns, Seed};
 use ssd::cache::Policy;
+use ssd::device::hpb::{HpbConfig, HpbDevice};
 use ssd::ftl::{NONE, Place, Step, UnitFtl};
 use ssd::{
     CacheConfig, Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd,
@@ -42,6 +46,20 @@ impl UnitFtl for Eight {
 }
 
 fn drive(cache: Option<CacheConfig>) -> Ssd<Array<Tags>, Eight> {
+    drive_behind(cache, None, 0)
+}
+
+fn drive_behind(cache: Option<CacheConfig>, hpb: Option<HpbConfig>, link_bytes_per_s: u64) -> Ssd<Array<Tags>, Eight> {
+    drive_of(Eight(0), None, cache, hpb, link_bytes_per_s)
+}
+
+fn drive_of<M: UnitFtl>(
+    ftl: M,
+    faults: Option<FaultPlan>,
+    cache: Option<CacheConfig>,
+    hpb: Option<HpbConfig>,
+    link_bytes_per_s: u64,
+) -> Ssd<Array<Tags>, M> {
     let shape = Shape {
         channels: 1,
         ways: 1,
@@ -53,7 +71,7 @@ fn drive(cache: Option<CacheConfig>) -> Ssd<Array<Tags>, Eight> {
         order: Order::CHANNEL_FIRST,
         multi_plane: false,
     };
-    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 0)), Tags);
+    let array = Array::new(ArrayConfig { faults, ..ArrayConfig::plain(ssd::cells::geometry(&shape, 0)) }, Tags);
     let timing = Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(10));
     let config = DispatchConfig {
         timing,
@@ -67,13 +85,13 @@ fn drive(cache: Option<CacheConfig>) -> Ssd<Array<Tags>, Eight> {
         command: Ns(1),
         read_latency: Ns::ZERO,
         write_latency: Ns::ZERO,
-        link_bytes_per_s: 0,
+        link_bytes_per_s,
         half_duplex: false,
         write_cache: true,
         trimmed_reads: TrimmedReads::Zeroes,
     };
-    let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![Eight(0)]);
-    Ssd::new(DriveConfig { pages: 64, front, cache, map: None, hpb: None }, &shape, dispatcher).unwrap()
+    let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![ftl]);
+    Ssd::new(DriveConfig { pages: 64, front, cache, map: None, hpb }, &shape, dispatcher).unwrap()
 }
 
 /// Writes pages in order, a flush after every third, up to four requests at a time, until the drive refuses. Returns
@@ -144,4 +162,103 @@ fn a_full_drive_with_a_buffer_accepts_only_reads() {
     let mut data = [7; 512];
     drive.take(0, &mut data);
     assert_eq!(data, [0; 512]);
+}
+
+fn submit(drive: &mut Ssd<Array<Tags>, Eight>, at: Ns, tag: u32, request: BlockRequest) {
+    drive.submit(at, tag, request, Payload::Length(request.bytes() as u32)).expect("accepted");
+}
+
+/// What is in the buffer will never be in the cells: a write that comes later must not succeed, even if it needs no slot.
+#[test]
+fn a_write_that_was_on_the_link_when_the_drive_wore_out_fails() {
+    // A page takes 4,096 ns on the link. Three pages stay in the buffer, and eight more find their place.
+    let mut drive = drive_behind(Some(CacheConfig { policy: Policy::Lru, pages: 4 }), None, 1_000_000_000);
+    for page in 0..11 {
+        let start = drive.now().0 + 10_000;
+        submit(&mut drive, Ns(start), 0, BlockRequest::write(8 * page, 8));
+        assert_eq!(drive.next_done(Ns(u64::MAX)).map(|done| done.result), Some(Ok(())));
+    }
+    // For page 11 another must leave, which has no place. Page 10 is in the buffer.
+    let start = Ns(drive.now().0 + 10_000);
+    for (tag, page) in [(0, 11), (1, 10)] {
+        submit(&mut drive, start, tag, BlockRequest::write(8 * page, 8));
+    }
+    let ends: Vec<_> = std::iter::from_fn(|| drive.next_done(Ns(u64::MAX))).collect();
+    let second = ends.iter().find(|done| done.tag == 1).expect("every request completes");
+    assert!(matches!(second.result, Err(BlockError::WornOut { .. })), "{ends:?}");
+}
+
+/// A response with an error has sense data where a recommendation would be: the next good one has it.
+#[test]
+fn a_request_that_fails_takes_no_recommendation_with_it() {
+    let hpb = HpbConfig { subregion_pages: 16, region_subregions: 1, max_active_regions: 4, ..HpbConfig::plain(64) };
+    let mut drive = drive_behind(None, Some(hpb), 1_000_000_000);
+    for page in 0..8 {
+        let start = drive.now();
+        submit(&mut drive, start, 0, BlockRequest::write(8 * page, 8));
+        assert_eq!(drive.next_done(Ns(u64::MAX)).map(|done| done.result), Some(Ok(())));
+    }
+    // The ninth write fails when its data have come, while those of a read, which was not by entry, are on their way.
+    let start = drive.now();
+    submit(&mut drive, start, 0, BlockRequest::write(8 * 8, 8));
+    assert_eq!(drive.next_done(Ns(start.0 + 2_000)), None);
+    submit(&mut drive, Ns(start.0 + 2_000), 1, BlockRequest::read(0, 8));
+    let first = drive.next_done(Ns(u64::MAX)).expect("the write ends");
+    assert!(first.tag == 0 && matches!(first.result, Err(BlockError::WornOut { .. })), "{first:?}");
+    assert_eq!(drive.take_advice(0), None);
+    let second = drive.next_done(Ns(u64::MAX)).expect("the read ends");
+    assert_eq!((second.tag, second.result), (1, Ok(())));
+    assert_eq!(drive.take_advice(1).map(|advice| advice.active.as_slice().to_vec()), Some(vec![0]));
+}
+
+/// An FTL that places one page, then none, and counts how often it is asked.
+struct One(Rc<Cell<u32>>);
+
+impl UnitFtl for One {
+    fn lpns(&self) -> u32 {
+        64
+    }
+    fn lookup(&self, _: u32) -> u32 {
+        NONE
+    }
+    fn holds(&self, _: u32) -> u32 {
+        5
+    }
+    fn place(&mut self, _: u32) -> Place {
+        self.0.set(self.0.get() + 1);
+        if self.0.get() > 1 { Place::Full } else { Place::At(0) }
+    }
+    fn follows(&self, _: u32, _: u32) -> bool {
+        false
+    }
+    fn housekeeping(&mut self) -> Option<Step> {
+        None
+    }
+    fn trim(&mut self, _: u32) {}
+    fn erased(&mut self, _: u32, _: bool) {}
+    fn program_failed(&mut self, _: u32) {}
+    fn erase_counts(&self) -> &[u32] {
+        &[]
+    }
+}
+
+/// The data of a failed program that find no place stay in memory. Later writes must not take the place that they need, should
+/// there be one again.
+#[test]
+fn a_unit_without_room_for_the_data_of_a_failed_program_places_no_others() {
+    let asked = Rc::new(Cell::new(0));
+    let faults = FaultPlan { program_failure: 1.0, ..FaultPlan::none(Seed(1)) };
+    let mut drive = drive_of(One(Rc::clone(&asked)), Some(faults), None, None, 0);
+    for page in [5, 6, 5, 7] {
+        let start = drive.now();
+        drive.submit(start, 0, BlockRequest::write(8 * page, 8), Payload::Length(4096)).expect("a free tag");
+        let result = drive.next_done(Ns(u64::MAX)).map(|done| done.result);
+        assert!(matches!(result, Some(Err(BlockError::WornOut { .. }))), "page {page}: {result:?}");
+        assert_eq!(asked.get(), 2, "the first write, and again when its program failed");
+    }
+    // What was to be written is still there.
+    let start = drive.now();
+    drive.submit(start, 0, BlockRequest::read(8 * 5, 8), Payload::Length(0)).expect("a free tag");
+    assert_eq!(drive.next_done(Ns(u64::MAX)).map(|done| done.result), Some(Ok(())));
+    assert_eq!(drive.dispatcher().counts().host_reads, 0);
 }

@@ -376,6 +376,27 @@ fn background_work_waits_for_each_idle_time() {
     }
 }
 
+/// Once it has begun it goes on without a further idle time, on each unit of the die.
+#[test]
+fn background_work_goes_on_until_no_unit_of_the_die_has_any() {
+    let work = |from| Step::Copy { from, to: 16 + from, cause: Cause::Gc };
+    for (units, to) in [([vec![work(0), work(1)], vec![]], 617), ([vec![work(0)], vec![work(0), work(1)]], 891)] {
+        let mut bench = filled(&Shape { multi_plane: false, ..shape(1, 1, 2) }, PLAIN);
+        for (unit, work) in bench.units.iter_mut().zip(units) {
+            unit.background = work;
+        }
+        push(&mut bench, 0, IoKind::Read, 0, 5, 1);
+        bench.kick(Ns(0));
+        // Read to 62, idle to 69, copies of 274 each, to 343, 617 and 891. A read waits for the last one.
+        run_until(&mut bench, to - 272);
+        bench.finished.clear();
+        push(&mut bench, to - 272, IoKind::Read, 0, 5, 2);
+        bench.kick(Ns(to - 272));
+        assert_eq!(ends(&mut bench), [(2, to + 62)]);
+        assert_eq!(bench.counts().programs[Cause::Gc], (to - 69) / 274);
+    }
+}
+
 /// Copyback moves a page within its plane, and only as it is: contents of the host come over the bus.
 #[test]
 fn a_copyback_stays_in_its_plane_and_takes_no_new_contents() {
@@ -435,6 +456,57 @@ fn independent_planes_read_at_the_same_time_and_share_the_bus() {
     // The same plane, and planes that do not read independently.
     assert_eq!(read_4_and(6, independent()), (vec![(1, 62), (2, 124)], vec![Ns(100)]));
     assert_eq!(read_4_and(7, filled(&shape(1, 1, 2), PLAIN)), (vec![(1, 62), (2, 124)], vec![Ns(100)]));
+}
+
+/// Plane `p` of four belongs to group `p % 2`: planes 0 and 2 read one after the other, planes 0 and 1 at the same time.
+#[test]
+fn groups_of_planes_are_every_other_plane() {
+    let timing = Timing { independent_reads: 2, ..PLAIN };
+    for (other, end) in [(5, 72), (6, 124), (7, 72)] {
+        let mut bench = filled(&shape(1, 1, 4), timing);
+        // Rows 0 and 1, so that no two are one operation.
+        push(&mut bench, 0, IoKind::Read, 0, 0, 1);
+        push(&mut bench, 0, IoKind::Read, 0, other, 2);
+        bench.kick(Ns(0));
+        assert_eq!(ends(&mut bench), [(1, 62), (2, end)], "planes 0 and {}", other % 4);
+    }
+    // Planes that are units of their own.
+    for (unit, end) in [(1, 72), (2, 124), (3, 72)] {
+        let mut bench = filled(&Shape { multi_plane: false, ..shape(1, 1, 4) }, timing);
+        push(&mut bench, 0, IoKind::Read, 0, 0, 1);
+        push(&mut bench, 0, IoKind::Read, unit, 0, 2);
+        bench.kick(Ns(0));
+        assert_eq!(ends(&mut bench), [(1, 62), (2, end)], "planes 0 and {unit}");
+    }
+}
+
+/// What a request waits for belongs to garbage collection only if it is work of the FTL: padding by the FTL is, that of the
+/// write buffer is a write as others are.
+#[test]
+fn padding_of_the_buffer_is_a_write_of_which_others_wait_in_the_queue() {
+    let wait_for = |by_ftl: bool| {
+        let mut bench = filled(&shape(1, 1, 1), PLAIN);
+        if by_ftl {
+            bench.units[0].background = vec![Step::Pad { at: 16 }];
+            push(&mut bench, 0, IoKind::Read, 0, 3, 1);
+        } else {
+            bench.push(Ns(57), Bench::io(IoKind::Write, Cause::Padding, 0, 20, Owner::Request { tag: 1, lpn: 20 }));
+        }
+        bench.kick(Ns(if by_ftl { 0 } else { 57 }));
+        // The padding is programmed from 69 to 281, or from 57 to 269.
+        run_until(&mut bench, 99);
+        bench.finished.clear();
+        push(&mut bench, 100, IoKind::Read, 0, 3, 2);
+        bench.kick(Ns(100));
+        while bench.next_time().is_some() && !bench.finished.iter().any(|&io| bench.ios[io].kind == IoKind::Read) {
+            bench.step();
+        }
+        let read = bench.finished.iter().find(|&&io| bench.ios[io].kind == IoKind::Read);
+        bench.ios[*read.expect("it ends")].latency
+    };
+    let waited = |queue, gc| Breakdown { queue, gc, bus: 12, die: 50, ..Breakdown::default() };
+    assert_eq!(wait_for(true), waited(0, 281 - 100));
+    assert_eq!(wait_for(false), waited(269 - 100, 0));
 }
 
 #[test]
@@ -655,4 +727,40 @@ fn a_read_by_entry_reads_the_page_of_its_entry_unless_its_page_has_moved_since()
         let expected = [3, 5, 3, 0xff, 4, 8, 15, 10, 11];
         assert_eq!(contents_by_entry(planes, groups, &reads), expected, "{planes} planes in {groups} groups");
     }
+}
+
+/// When power goes, the cells change of programs and erases that the array has begun, suspended ones included. Data that are
+/// on the bus, and copies that still read, leave no trace.
+#[test]
+fn what_the_arrays_program_or_erase_is_torn_when_power_goes() {
+    let timing = Timing { suspend_erase: Some(Ns(10)), resume: Ns(3), ..PLAIN };
+    let mut bench = filled(&shape(5, 1, 1), timing);
+    bench.cells.program(Cause::Host, 2, 5 * 16, None).unwrap();
+    bench.units[2].steps.push(Step::Erase { block: 5, cause: Cause::Gc });
+    for unit in [3, 4] {
+        bench.units[unit].steps.push(Step::Copy { from: 3, to: 16, cause: Cause::Gc });
+        bench.units[unit].next = 17;
+    }
+    // Programs 12–212 and, after its data, 107–307; an erase 2–60, then a read; copies that read 62–112 and program 74–274.
+    for (at, kind, unit, lpn) in [
+        (0, IoKind::Write, 0, 20),
+        (0, IoKind::Write, 2, 20),
+        (0, IoKind::Write, 4, 20),
+        (60, IoKind::Read, 2, 4),
+        (60, IoKind::Write, 3, 20),
+        (95, IoKind::Write, 1, 20),
+    ] {
+        run_until(&mut bench, at);
+        push(&mut bench, at, kind, unit, lpn, unit);
+        bench.kick(Ns(at));
+    }
+    run_until(&mut bench, 100);
+    let programmed = |bench: &Bench| {
+        let mark = |(unit, block)| bench.cells.flash().mark(bench.cells.peb(unit, block, 0)) / 4096;
+        [(0, 1), (1, 1), (2, 5), (3, 1), (4, 1)].map(mark)
+    };
+    assert_eq!(programmed(&bench), [0, 0, 1, 0, 0]);
+    let mut cuts = 0;
+    bench.tear_under_way(Ns(100), |_| cuts += 1);
+    assert_eq!((cuts, programmed(&bench)), (3, [1, 0, 0, 0, 1]));
 }
