@@ -2,8 +2,8 @@
 //! of several blocks and for planes that are programmed together.
 
 use nand::{Array, ArrayConfig, Bytes};
-use sim::seam::{BlockDevice, BlockRequest, Payload};
-use sim::{Cause, Ns, Rng, Seed};
+use sim::seam::{BlockDevice, BlockRequest, Flash, Payload};
+use sim::{Cause, Cx, Ns, Peb, Rng, Seed};
 use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::page::{PageConfig, PageFtl};
 use ssd::ftl::{NONE, UnitFtl};
@@ -149,6 +149,25 @@ fn a_step_of_a_checkpoint_comes_before_each_host_page() {
     }
 }
 
+/// Pages count, not operations: two of a row, programmed together, are two.
+#[test]
+fn pages_that_are_programmed_together_each_count_for_the_next_checkpoint() {
+    let mut drive = Bench { planes: 2 }.drive();
+    for row in 0..EVERY {
+        assert_eq!(drive.dispatcher().counts().erases, 0, "after {} pages", 2 * row);
+        let data = [row as u8; 1024];
+        drive.submit(drive.now(), 0, BlockRequest::write(2 * u64::from(row), 2), Payload::Bytes(&data)).expect("a tag");
+        assert_eq!(drive.next_done(Ns(u64::MAX)).map(|done| done.result), Some(Ok(())));
+        assert_eq!(drive.dispatcher().counts().program_ops, u64::from(row) + 1, "both pages at once");
+        if 2 * (row + 1) >= EVERY {
+            break;
+        }
+    }
+    // 42 pages of 41: the first step, an erase, comes before the next.
+    write(&mut drive, 100);
+    assert_eq!(drive.dispatcher().counts().erases, 1);
+}
+
 #[test]
 fn power_on_finds_the_newest_complete_image_and_the_next_goes_into_the_other_region() {
     for planes in [1, 2] {
@@ -207,4 +226,77 @@ fn an_image_spares_the_tags_of_what_was_written_before_it() {
     let free = u64::from(BLOCKS) - 4 - used - since.div_ceil(PAGES.into());
     assert_eq!(found.tags_read, 2 * 8 + used + since + 1 + free, "{found:?}");
     assert_eq!(mapping(&drive).iter().filter(|&&ppn| ppn != NONE).count() as u32, pages);
+}
+
+/// The block that is open when an image is made is read from the page on that comes next, even if it has one page.
+#[test]
+fn an_image_spares_the_first_page_of_the_block_that_is_open() {
+    let bench = Bench { planes: 1 };
+    let steps = bench.region_blocks() + IMAGE_PAGES;
+    assert_eq!((EVERY % PAGES, steps), (1, 9), "the last page before it is the first of its block");
+    let mut drive = bench.drive();
+    (0..EVERY + steps).for_each(|page| write(&mut drive, page));
+    let (_, found) = bench.again(drive);
+    assert_eq!(found.checkpoints, [Some(0)]);
+    // Seven tags of the image and the blank one behind it, one of the other region; the first pages of eleven blocks; nine
+    // pages since, in the last of these and two more, and the blank one behind them; the first page of each other block.
+    let free = u64::from(BLOCKS) - 4 - 13;
+    assert_eq!(found.tags_read, 8 + 1 + 11 + 9 + 1 + free, "{found:?}");
+}
+
+/// A raw erase of one of the eraseblocks under block 3, and what is programmed there again afterwards: page by page contents
+/// and OOB bytes as they were, the first byte of the first page changed.
+fn disturb(flash: &mut Array<Bytes>, bench: &Bench, plane: u32, again: u32) {
+    let cx = &mut Cx::new();
+    let peb = Peb(plane * BLOCKS + 3);
+    let mut pages = Vec::new();
+    for row in 0..again {
+        let (mut data, mut oob) = ([0; 512], [0; 64]);
+        flash.read(cx, peb, row * 512, &mut data).expect("a good page");
+        Flash::read_oob(flash, cx, peb, row * 512, &mut oob).expect("a good page");
+        pages.push((data, oob));
+    }
+    flash.erase(cx, peb).expect("a good block");
+    for (row, (mut data, oob)) in (0..).zip(pages) {
+        data[0] ^= u8::from(row == 0);
+        flash.program_with_oob(cx, peb, row * 512, Payload::Bytes(&data), &oob).expect("a good page");
+    }
+    assert!(plane < bench.planes);
+}
+
+/// An erase that power interrupted may have left any of its planes, and of a page its tag: it has begun, so that whatever
+/// the block held is elsewhere. With and without an image nothing in such an eraseblock is believed.
+#[test]
+fn a_block_whose_erase_has_begun_on_any_plane_is_not_believed() {
+    for (planes, plane, again, images) in [
+        (2, 0, 0, true),
+        (2, 1, 0, true),
+        (1, 0, 1, true),
+        (1, 0, PAGES, true),
+        (2, 1, PAGES, true),
+        (1, 0, PAGES, false),
+        (2, 0, PAGES, false),
+        (2, 1, PAGES, false),
+    ] {
+        let bench = Bench { planes };
+        let mut drive = bench.drive();
+        (0..EVERY + 20).for_each(|page| write(&mut drive, page));
+        let held = mapping(&drive);
+        let mut flash = drive.into_dispatcher().into_parts().0.into_flash();
+        disturb(&mut flash, &bench, plane, again);
+        let regions = if images { bench.regions() } else { Vec::new() };
+        let (drive, found) =
+            Ssd::power_on(Bench::config(), &bench.shape(), Bench::dispatch(), flash, &regions, |_, scan| {
+                let kept = bench.regions()[0].blocks().collect::<Vec<_>>();
+                let pages = scan.pages.into_iter().filter(|(ppn, _)| !kept.contains(&(ppn / (PAGES * planes))));
+                PageFtl::rebuild(bench.ftl(), Bench::rng(), scan.erases, &scan.bad, pages)
+            })
+            .expect("power");
+        let place = format!("plane {plane} of {planes}, {again} pages, images: {images}");
+        assert_eq!(found.checkpoints, [images.then_some(0)], "{place}");
+        let torn = |ppn: u32| ppn != NONE && ppn / (PAGES * planes) == 3 && ppn % planes == plane;
+        assert_eq!(held.iter().filter(|&&ppn| torn(ppn)).count() as u32, PAGES, "{place}");
+        let expected: Vec<u32> = held.iter().map(|&ppn| if torn(ppn) { NONE } else { ppn }).collect();
+        assert_eq!(mapping(&drive), expected, "{place}");
+    }
 }

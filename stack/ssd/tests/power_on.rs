@@ -6,7 +6,7 @@ use sim::{Cx, Ns, Rng, Seed};
 use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::ftl::page::{PageConfig, PageFtl};
-use ssd::power::{PowerOnError, RecoveryStats};
+use ssd::power::{PowerOnError, RecoveryStats, Scan};
 use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Timing,
     TrimmedReads,
@@ -168,6 +168,51 @@ fn coming_up_takes_the_reads_of_the_busiest_die() {
     let tag = 50_000 + 100 + 51_200 * 40 / 512;
     let page = 50_000 + 100 + 51_200;
     assert_eq!(recovered.took, Ns((blocks + 2) * tag + blocks * page));
+}
+
+/// Four dies on one channel: the scan's transfers take longer than the reads of any die.
+#[test]
+fn coming_up_takes_the_transfers_of_the_busiest_channel() {
+    let shape = Shape { channels: 1, ways: 4, ..SHAPE };
+    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 64)), Bytes::with_oob());
+    let unit = PageConfig::new(SHAPE.blocks, SHAPE.pages, LPNS);
+    let rebuild = |_, scan: Scan| PageFtl::rebuild(unit.clone(), rng(), scan.erases, &scan.bad, scan.pages);
+    let (_, recovered) = Ssd::power_on(config(), &shape, dispatch(), array, &[], rebuild).expect("power");
+    // Of each block the first tag and, since it is blank, the contents of that page.
+    let blocks = u64::from(SHAPE.blocks);
+    assert_eq!((recovered.tags_read, recovered.pages_read), (4 * blocks, 4 * blocks));
+    let of_a_die = blocks * (100 + 51_200 * 40 / 512 + 100 + 51_200);
+    assert!(of_a_die + 2 * blocks * 50_000 < 4 * of_a_die);
+    assert_eq!(recovered.took, Ns(4 * of_a_die));
+}
+
+/// Erase counts are in the tags of programmed pages. What is blank has the mean of the others, rounded down.
+#[test]
+fn a_blank_block_is_as_worn_as_the_others_are_on_average() {
+    let shape = Shape { channels: 1, ..SHAPE };
+    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 64)), Bytes::with_oob());
+    let unit = PageConfig::new(SHAPE.blocks, SHAPE.pages, LPNS);
+    let layer = PageFtl::new(unit.clone(), rng()).expect("a legal geometry");
+    let config = DriveConfig { pages: LPNS, ..config() };
+    let dispatcher = Dispatcher::new(&shape, dispatch(), Cells::new(&shape, array), vec![layer]);
+    let mut drive = Ssd::new(config.clone(), &shape, dispatcher).expect("a drive that can be");
+    let mut draws = Seed(3).stream("pages");
+    assert_eq!(write(&mut drive, 0..LPNS), LPNS);
+    assert_eq!(write(&mut drive, (0..9_000).map(|_| draws.below(LPNS.into()) as u32)), 9_000);
+    let ftl = &drive.dispatcher().units()[0];
+    let known: Vec<Option<u32>> = (0..SHAPE.blocks)
+        .map(|block| (UnitFtl::handed_out(ftl, block) > 0).then(|| ftl.erase_counts()[block as usize]))
+        .collect();
+    let tagged: Vec<u32> = known.iter().copied().flatten().collect();
+    let mean = tagged.iter().sum::<u32>() / tagged.len() as u32;
+    assert!(tagged.len() < known.len() && mean > 5, "{known:?}");
+    let mut found = Vec::new();
+    Ssd::power_on(config, &shape, dispatch(), flash_of(drive), &[], |_, scan: Scan| {
+        found.clone_from(&scan.erases);
+        PageFtl::rebuild(unit.clone(), rng(), scan.erases, &scan.bad, scan.pages)
+    })
+    .expect("power");
+    assert_eq!(found, known.iter().map(|known| known.unwrap_or(mean)).collect::<Vec<_>>());
 }
 
 #[test]
