@@ -53,6 +53,20 @@ fn bplru_sends_a_block_written_in_order_to_the_back() {
 }
 
 #[test]
+fn a_block_of_which_a_page_was_trimmed_meanwhile_was_not_written_in_order() {
+    for trimmed in [8, 9] {
+        let mut buffer = buffer(Policy::Bplru, 12, 64, 4);
+        write(&mut buffer, &[0, 8, 9]);
+        assert!(!buffer.trim(trimmed), "it is not under way");
+        write(&mut buffer, &[10, 11]);
+        assert_eq!(buffer.counts().compensations, 0, "page {trimmed} is missing");
+        write(&mut buffer, &[8, 9, 10, 11]);
+        assert_eq!((victim(&mut buffer).as_str(), buffer.counts().compensations), ("8 9 10 11", 1));
+        assert_eq!(victim(&mut buffer), "0 (1) (2) (3)");
+    }
+}
+
+#[test]
 fn padding_and_compensation_can_be_left_out() {
     let mut unpadded = buffer(Policy::BplruUnpadded, 8, 64, 4);
     write(&mut unpadded, &[5, 6, 0]);

@@ -4,12 +4,17 @@
 //! A page is read in 62 ns and programmed in 212; a map page that was written before is read, changed and programmed in
 //! 274. Between two requests the die becomes idle, and there is room enough that nothing is collected.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
 use nand::{Array, ArrayConfig, Tags};
 use sim::seam::{BlockDevice, BlockRequest, Payload};
 use sim::{Cause, Ns, Seed};
 use ssd::dispatch::io::Breakdown;
 use ssd::ftl::map_cache::MapCacheConfig;
 use ssd::ftl::page::{PageConfig, PageFtl};
+use ssd::ftl::{NONE, Place, Step, UnitFtl};
 use ssd::{
     BusOrder, Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd,
     Timing, TrimmedReads,
@@ -22,6 +27,11 @@ const PROGRAM: u64 = 212;
 const REWRITE: u64 = 274;
 
 fn drive(map: MapCacheConfig) -> Ssd<Array<Tags>, PageFtl> {
+    let lpns = PAGES + map.map_pages();
+    drive_of(map, PageFtl::new(PageConfig::new(512, 8, lpns), Seed(1).stream("gc")).expect("a legal geometry"))
+}
+
+fn drive_of<M: UnitFtl>(map: MapCacheConfig, ftl: M) -> Ssd<Array<Tags>, M> {
     let shape = Shape {
         channels: 1,
         ways: 1,
@@ -48,8 +58,6 @@ fn drive(map: MapCacheConfig) -> Ssd<Array<Tags>, PageFtl> {
         write_cache: false,
         trimmed_reads: TrimmedReads::Zeroes,
     };
-    let lpns = PAGES + map.map_pages();
-    let ftl = PageFtl::new(PageConfig::new(512, 8, lpns), Seed(1).stream("gc")).expect("a legal geometry");
     let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![ftl]);
     let config = DriveConfig { pages: PAGES, front, cache: None, map: Some(map), hpb: None };
     Ssd::new(config, &shape, dispatcher).expect("a drive that can be")
@@ -169,4 +177,88 @@ fn a_map_page_is_read_once_for_all_that_wait_for_it() {
     assert_eq!(ends, [(0, after + READ, READ), (1, after + 2 * READ, READ), (2, after + 3 * READ, READ)]);
     let (counts, reads, writes) = drive.map_counts();
     assert_eq!((counts.misses - before.0.misses, reads - before.1, writes - before.2), (1, 1, 1));
+}
+
+/// Work that a unit requires before its next page.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// The copy of a logical page.
+    Move(u32),
+    /// The erase of a block that was never used: the end of a victim.
+    Erase,
+}
+
+/// A unit that places pages one after the other, with work that the test asks for.
+struct Scripted {
+    l2p: Vec<u32>,
+    next: u32,
+    work: Rc<RefCell<VecDeque<Work>>>,
+}
+
+impl UnitFtl for Scripted {
+    fn lpns(&self) -> u32 {
+        self.l2p.len() as u32
+    }
+    fn lookup(&self, lpn: u32) -> u32 {
+        self.l2p[lpn as usize]
+    }
+    fn holds(&self, ppn: u32) -> u32 {
+        self.l2p.iter().position(|&at| at == ppn).map_or(NONE, |lpn| lpn as u32)
+    }
+    fn place(&mut self, lpn: u32) -> Place {
+        let moved = match self.work.borrow_mut().pop_front() {
+            Some(Work::Erase) => return Place::Work(Step::Erase { block: 511, cause: Cause::Gc }),
+            Some(Work::Move(moved)) => Some(moved),
+            None => None,
+        };
+        let to = self.next;
+        self.next += 1;
+        let from = std::mem::replace(&mut self.l2p[moved.unwrap_or(lpn) as usize], to);
+        match moved {
+            Some(_) => Place::Work(Step::Copy { from, to, cause: Cause::Gc }),
+            None => Place::At(to),
+        }
+    }
+    fn follows(&self, _: u32, _: u32) -> bool {
+        false
+    }
+    fn housekeeping(&mut self) -> Option<Step> {
+        None
+    }
+    fn trim(&mut self, _: u32) {}
+    fn erased(&mut self, _: u32, _: bool) {}
+    fn program_failed(&mut self, _: u32) {}
+    fn erase_counts(&self) -> &[u32] {
+        &[]
+    }
+}
+
+/// The map page of copied pages is written once for each victim, and not while a write of it waits already.
+#[test]
+fn a_victim_has_the_map_page_of_its_copies_written_once() {
+    let map = MapCacheConfig { map_page_bytes: 4 * ENTRIES, ..MapCacheConfig::pages(PAGES, 64) };
+    let work = Rc::new(RefCell::new(VecDeque::new()));
+    let lpns = (PAGES + map.map_pages()) as usize;
+    let mut drive = drive_of(map, Scripted { l2p: vec![NONE; lpns], next: 0, work: Rc::clone(&work) });
+    let mut write_with = |page: u32, before: &[Work]| {
+        work.borrow_mut().extend(before);
+        let start = drive.now().0 + 10_000;
+        let request = BlockRequest::write(u64::from(page) * 8, 8);
+        drive.submit(Ns(start), 0, request, Payload::Length(4096)).expect("a free tag");
+        assert!(drive.next_done(Ns(u64::MAX)).is_some_and(|done| done.result.is_ok()));
+        // The write of a map page may follow.
+        assert!(drive.next_done(Ns(start + 9_000)).is_none());
+        let (counts, _, writes) = drive.map_counts();
+        (writes, counts.moved_cached, counts.moved_written)
+    };
+    // Pages 16 to 31 are of map page 1. Then map page 0 is the only one that is cached.
+    (16..32).for_each(|page| assert_eq!(write_with(page, &[]), (0, 0, 0)));
+    assert_eq!(write_with(0, &[]), (1, 0, 0), "map page 1 was changed");
+    use Work::{Erase, Move};
+    let two_victims = [Move(16), Move(17), Erase, Move(18), Move(19), Erase];
+    assert_eq!(write_with(0, &two_victims), (2, 0, 2), "the write waits while the second victim is emptied");
+    assert_eq!(write_with(0, &[Move(20)]), (3, 0, 3), "a victim is begun");
+    assert_eq!(write_with(0, &[Move(21)]), (3, 0, 3), "and goes on");
+    assert_eq!(write_with(0, &[Erase, Move(22)]), (4, 0, 4), "the next one");
+    assert_eq!(write_with(0, &[Move(0), Erase]), (4, 1, 4), "the entry of page 0 is cached");
 }

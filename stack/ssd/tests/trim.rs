@@ -13,8 +13,12 @@ type Drive = Ssd<Array<Bytes>, PageFtl>;
 
 const PAGES: u32 = 200;
 
-/// One die of 4 KiB pages.
 fn drive(trimmed_reads: TrimmedReads) -> Drive {
+    drive_of(trimmed_reads, 1)
+}
+
+/// One die of 4 KiB pages.
+fn drive_of(trimmed_reads: TrimmedReads, depth: u32) -> Drive {
     let shape = Shape {
         channels: 1,
         ways: 1,
@@ -36,7 +40,7 @@ fn drive(trimmed_reads: TrimmedReads) -> Drive {
     };
     let front = FrontConfig {
         protocol: Protocol::Sata,
-        depth: 1,
+        depth,
         command: Ns(1),
         read_latency: Ns::ZERO,
         write_latency: Ns::ZERO,
@@ -135,5 +139,31 @@ fn each_page_is_trimmed_by_itself() {
             _ => page as u8,
         };
         assert_eq!(read(&mut drive, 8 * page).0, expected, "page {page}");
+    }
+}
+
+/// Each read of a trimmed page returns the same, also while a write of it waits for its die.
+#[test]
+fn a_trimmed_page_is_the_same_until_its_write_has_begun() {
+    for (reads, expected) in [(TrimmedReads::Zeroes, 0), (TrimmedReads::Deterministic, 0xff)] {
+        let mut drive = drive_of(reads, 4);
+        write(&mut drive, 3, 7);
+        trim(&mut drive, 3);
+        let start = Ns(drive.now().0 + 10_000);
+        let requests = [
+            (BlockRequest::write(4 * 8, 8), vec![8; 4096]),
+            (BlockRequest::write(3 * 8, 8), vec![9; 4096]),
+            (BlockRequest::read(3 * 8, 1), Vec::new()),
+        ];
+        for (tag, (request, data)) in (0..).zip(&requests) {
+            drive.submit(start, tag, *request, Payload::Bytes(data)).expect("a free tag");
+        }
+        // A nanosecond for each command, then without the flash.
+        assert_eq!(drive.next_done(Ns(u64::MAX)).map(|done| (done.tag, done.at)), Some((2, start + Ns(3))));
+        let mut data = [0xee; 512];
+        drive.take(2, &mut data);
+        assert_eq!(data, [expected; 512], "{reads:?}");
+        while drive.next_done(Ns(u64::MAX)).is_some() {}
+        assert_eq!(read(&mut drive, 24).0, 9);
     }
 }
