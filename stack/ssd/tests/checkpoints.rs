@@ -8,6 +8,7 @@ use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::page::{PageConfig, PageFtl};
 use ssd::ftl::{NONE, UnitFtl};
 use ssd::power::RecoveryStats;
+use ssd::tag::{Found, OOB_BYTES, Tag};
 use ssd::{
     BusOrder, Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd,
     Timing, TrimmedReads,
@@ -298,5 +299,73 @@ fn a_block_whose_erase_has_begun_on_any_plane_is_not_believed() {
         assert_eq!(held.iter().filter(|&&ppn| torn(ppn)).count() as u32, PAGES, "{place}");
         let expected: Vec<u32> = held.iter().map(|&ppn| if torn(ppn) { NONE } else { ppn }).collect();
         assert_eq!(mapping(&drive), expected, "{place}");
+    }
+}
+
+/// Pages of an image have its number. What has pages of two images is none.
+#[test]
+fn pages_of_two_images_make_none() {
+    let bench = Bench { planes: 1 };
+    let steps = bench.region_blocks() + IMAGE_PAGES;
+    let mut drive = bench.drive();
+    (0..2 * EVERY + steps).for_each(|page| write(&mut drive, page));
+    let held = mapping(&drive);
+    let flash = drive.into_dispatcher().into_parts().0.into_flash();
+    let power_on = |flash: Array<Bytes>| {
+        let up =
+            Ssd::power_on(Bench::config(), &bench.shape(), Bench::dispatch(), flash, &bench.regions(), |_, scan| {
+                PageFtl::rebuild(bench.ftl(), Bench::rng(), scan.erases, &scan.bad, scan.pages)
+            });
+        let (drive, found) = up.expect("power");
+        assert_eq!(mapping(&drive), held);
+        found.checkpoints
+    };
+    assert_eq!(power_on(flash.clone()), [Some(1)]);
+    // The last page of the newer image, in blocks 237 and 236, takes the place of that of the older, in 239 and 238; and the
+    // other way round.
+    let last = |block: u32| (Peb(block), (IMAGE_PAGES - 1 - PAGES) * 512);
+    for (from, to, found) in [(236, 238, Some(1)), (238, 236, Some(0))] {
+        let (mut flash, cx) = (flash.clone(), &mut Cx::new());
+        let mut pages = Vec::new();
+        for (peb, offset) in (0..IMAGE_PAGES - 1 - PAGES).map(|row| (Peb(to), row * 512)).chain([last(from)]) {
+            let (mut data, mut oob) = ([0; 512], [0; 64]);
+            flash.read(cx, peb, offset, &mut data).expect("a good page");
+            Flash::read_oob(&mut flash, cx, peb, offset, &mut oob).expect("a good page");
+            pages.push((data, oob));
+        }
+        flash.erase(cx, Peb(to)).expect("a good block");
+        for (row, (data, oob)) in (0..).zip(pages) {
+            flash.program_with_oob(cx, Peb(to), row * 512, Payload::Bytes(&data), &oob).expect("a good page");
+        }
+        assert_eq!(power_on(flash), [found], "block {from} to {to}");
+    }
+}
+
+/// Of two pages with the contents of a logical page that with the higher version counts, also if the other is known from an
+/// image.
+#[test]
+fn versions_decide_between_what_an_image_knows_and_what_was_programmed_since() {
+    let bench = Bench { planes: 1 };
+    let steps = bench.region_blocks() + IMAGE_PAGES;
+    let mut drive = bench.drive();
+    (0..EVERY + steps).for_each(|page| write(&mut drive, page));
+    let held = mapping(&drive);
+    assert_eq!(held[7], 7, "block 1, known from the image");
+    let mut flash = drive.into_dispatcher().into_parts().0.into_flash();
+    let mut oob = [0; OOB_BYTES];
+    Flash::read_oob(&mut flash, &mut Cx::new(), Peb(1), 3 * 512, &mut oob).expect("a good page");
+    let Found::Tag(tag) = Tag::decode(&oob) else { panic!("{oob:?}") };
+    // In block 100, which is blank.
+    for (version, expected) in [(tag.version - 1, 7), (tag.version + 1, 100 * PAGES)] {
+        let mut flash = flash.clone();
+        let data = [9; 512];
+        let other = Tag { version, stamp: 1_000, contents: ssd::tag::crc(&data), ..tag };
+        flash.program_with_oob(&mut Cx::new(), Peb(100), 0, Payload::Bytes(&data), &other.encode()).expect("blank");
+        let up =
+            Ssd::power_on(Bench::config(), &bench.shape(), Bench::dispatch(), flash, &bench.regions(), |_, scan| {
+                PageFtl::rebuild(bench.ftl(), Bench::rng(), scan.erases, &scan.bad, scan.pages)
+            });
+        let (drive, found) = up.expect("power");
+        assert_eq!((found.checkpoints, mapping(&drive)[7]), (vec![Some(0)], expected), "version {version}");
     }
 }
