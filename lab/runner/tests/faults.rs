@@ -170,3 +170,36 @@ fn keys_without_effect_are_refused_with_what_they_need() {
         assert!(error.contains(expected), "{faults}: {error}");
     }
 }
+
+/// A failure of one operation is none of the other.
+#[test]
+fn programs_and_erases_fail_by_their_own_probability() {
+    let programs = figures(&run(FLASH, "program_failure = 0.001\n"));
+    assert!(programs.program_failures > 3 && programs.erase_failures == 0, "{programs:?}");
+    let erases = figures(&run(FLASH, "erase_failure = 0.01\n"));
+    assert!(erases.erase_failures > 0 && erases.program_failures == 0, "{erases:?}");
+    assert_eq!(erases.retired, erases.erase_failures);
+}
+
+/// The load draws nothing.
+#[test]
+fn another_seed_has_other_faults() {
+    let found = |seed: u32| {
+        let found = run(&format!("seed = {seed}\n{FLASH}"), "ecc_bits = 4\nbitflips = 3\nprogram_failure = 0.001\n");
+        (figures(&found), found.measured.erase_counts)
+    };
+    let all: Vec<_> = (1..=4).map(found).collect();
+    assert!(all[1..].iter().any(|other| *other != all[0]), "{:?}", all[0].0);
+}
+
+/// Data that lay for a year have more wrong bits than fresh ones.
+#[test]
+fn data_on_a_drive_age_before_the_load() {
+    let text = DRIVE.replace("blocks = 64", "blocks = 64\nendurance = 1000");
+    let bits = |shelf: &str| {
+        let faults = format!("bit_errors = true\necc_bits = 8\nworn_cycles = 1000\nshelf_s = '{shelf}'\n");
+        figures(&run(&text, &faults)).corrected_bits
+    };
+    let (fresh, old) = (bits("0s"), bits("1y"));
+    assert!(old > 2 * fresh, "{fresh} and {old} bits");
+}

@@ -422,3 +422,39 @@ fn nor_flash_has_a_file_system_too() {
     assert_eq!(node, 0x0610_1831u32.to_le_bytes());
     assert!(Reader::mount(volume, &mut cx).unwrap().check(&mut cx).unwrap().findings.is_empty());
 }
+
+/// Each operation writes one block of 4,096 bytes, simulated or repeated.
+#[test]
+fn what_is_repeated_is_counted_like_what_was_simulated() {
+    let found = run("[fs]\ncompression = 'none'\nrepeat = { after_operations = 500, operations = 500 }\n\
+                     [sysbench]\nfile_test_mode = 'rndwr'\nfile_num = 1\nfile_total_bytes = 409600\nfile_block_bytes = 4096\n\
+                     max_requests = 0\nfile_fsync_freq = 0\nfile_fsync_end = false\n[stop]\nsteps = 5000\n");
+    let steps = of(&found, "run.steps");
+    assert_eq!(of(&found, "fs.repeated"), steps - 1000.0);
+    assert_eq!(of(&found, "host.bytes"), steps * 4096.0);
+    let seconds = of(&found, "run.time_us") / 1e6;
+    assert!((of(&found, "fs.operations_per_s") * seconds / steps - 1.0).abs() < 1e-9);
+}
+
+/// Of writes that fail for lack of space nothing was written.
+#[test]
+fn bytes_of_calls_that_failed_are_not_written() {
+    let found = run("[fs]\ncompression = 'none'\n[postmark]\nsize_low_bytes = 40000\nsize_high_bytes = 40000\n\
+                     number = 200\ntransactions = 0\nbuffering = false\n");
+    let file_system = found.flash().unwrap().file_system.as_ref().unwrap();
+    let created = file_system.operations.iter().find(|op| op.op == "create").unwrap();
+    assert!(created.failed > 0 && created.done > 10, "{created:?}");
+    assert_eq!(file_system.written_bytes, created.done * 40_000);
+}
+
+/// Times are since the load began, though the flash was made and filled before.
+#[test]
+fn what_ubi_is_asked_for_is_logged_from_the_begin_of_the_load() {
+    let prepared = prepared(&format!(
+        "[fs]\ncompression = 'none'\n{ONLY}operations = 200\n[fsstress.weights]\nwrite = 1\ncreat = 1\n"
+    ));
+    let mut times = Vec::new();
+    let (found, _) = prepared.run_logged(None, &mut |event| times.push(event.at.0), &mut |_| ()).unwrap();
+    assert!(times.len() > 10 && times.iter().all(|&at| at <= found.measured.virtual_ns), "{times:?}");
+    assert!(times.last().is_some_and(|&at| at > found.measured.virtual_ns / 4), "{times:?}");
+}

@@ -136,3 +136,26 @@ fn what_does_not_go_with_jffs_is_refused_with_its_key() {
     assert_eq!(refused(&format!("{of_two}[fill]\n")), "nand.page_bytes");
     assert_eq!(refused("title = 't'\n[fs]\n[fill]\n"), "fill");
 }
+
+/// Blocks of drawn lengths fill the flash.
+#[test]
+fn another_seed_fills_the_flash_otherwise() {
+    let lengths = |seed: u32| {
+        let text = format!("seed = {seed}\n{FLASH}[fill]\n");
+        let found = Prepared::resolve(&text, &[]).unwrap().run(None, &mut |_| ()).unwrap();
+        ["run.steps", "jffs.data_bytes", "jffs.nodes"].map(|id| of(&found, id))
+    };
+    assert_ne!(lengths(1), lengths(2));
+}
+
+/// What follows the deletion is collection alone: its passes have all of it.
+#[test]
+fn what_came_before_is_no_part_of_what_followed() {
+    let found = run("[fill]\nthen = 'delete-half'\n");
+    let followed = found.flash().unwrap().jffs.as_ref().unwrap().then.clone().unwrap();
+    let passes: u64 = followed.passes.iter().map(|pass| pass.ns).sum();
+    assert!((passes as f64 / followed.work.ns() as f64 - 1.0).abs() < 0.001, "{passes} of {}", followed.work.ns());
+    let longest = followed.passes.iter().map(|pass| pass.ns).max().unwrap();
+    assert_eq!(of(&found, "jffs.then.longest_pass_s"), longest as f64 / 1e9);
+    assert!(followed.passes.last().unwrap().ns < longest, "the last is not the longest");
+}

@@ -266,3 +266,87 @@ fn a_processor_by_name_gives_the_prices_that_the_file_does_not() {
     assert!(of(&fast, "run.time_us") < of(&slow, "run.time_us"));
     assert_eq!(of(&same, "run.time_us"), of(&slow, "run.time_us"), "operation_us is 100 there");
 }
+
+/// A device without files of its own has nothing to do between its mount and the copy.
+#[test]
+fn the_times_of_a_device_begin_where_the_stage_before_ended() {
+    let load = "[reboots]\nreboots = 12\nsystem_files = 1\nsystem_bytes = 100\nread_files = 0\nstate_files = 0\ncopied_files = 2\n";
+    let found = run(&format!("{NOR}{load}"));
+    assert!(of(&found, "reboots.boot.max_s") > 0.01);
+    assert_eq!((of(&found, "reboots.init.mean_s"), of(&found, "reboots.init.max_s")), (0.0, 0.0));
+    let outcome = found.flash().unwrap().file_system.as_ref().unwrap().reboots.clone().unwrap();
+    assert_eq!((outcome.count, outcome.each.len()), (12, 12));
+    let mean = outcome.each.iter().map(|one| one.copy_ns as f64 / 1e9).sum::<f64>() / 12.0;
+    assert!((of(&found, "reboots.copy.mean_s") / mean - 1.0).abs() < 1e-9, "{mean}");
+}
+
+/// Without compression all files take as long whatever is in them: what differs is where power fails.
+#[test]
+fn power_fails_elsewhere_with_another_seed() {
+    let each = |seed: u32| {
+        let found = run(&format!(
+            "seed = {seed}\n{NOR}[fs.jffs2]\ncompressors = []\n[reboots]\nreboots = 20\nsystem_files = 3\nread_files = 3\ncopied_files = 3\n"
+        ));
+        found.flash().unwrap().file_system.as_ref().unwrap().reboots.clone().unwrap().each
+    };
+    let (one, other) = (each(1), each(2));
+    assert_eq!(one[0].copy_ns, other[0].copy_ns, "before the first loss of power all is alike");
+    assert_ne!(one, other);
+}
+
+/// What passes spent on work and waits is all their time.
+#[test]
+fn the_parts_of_passes_are_their_lengths() {
+    for text in [
+        format!("{NOR}[logger]\nstatic_files = 33\nstatic_bytes = 40000\nentries = 3000\nlogs = 2\n"),
+        format!("{ON_UBI}[fsstress]\noperations = 6000\nprocesses = 2\n"),
+        "title = 't'\n[nand]\npebs = 64\ndelays = 'on'\n[fs]\ncompression = 'none'\n[fsstress]\noperations = 4000\n"
+            .to_owned(),
+    ] {
+        let found = run(&text);
+        let gc = gc(&found);
+        let split: u64 = gc.passes.iter().filter(|sum| sum.kind != "check").map(|sum| sum.split.ns()).sum();
+        let lengths = gc.lengths.as_ref().unwrap();
+        let all = lengths.mean_ns * lengths.count as f64;
+        assert!(lengths.count > 10 && (split as f64 / all - 1.0).abs() < 0.002, "{split} of {all} ns");
+    }
+}
+
+/// After a mount the thread checks what is on the flash, which collects nothing.
+#[test]
+fn a_check_is_no_pass_of_garbage_collection() {
+    let found = run(&format!("{NOR}[reboots]\nreboots = 12\n"));
+    let passes = |kinds: &[&str]| -> u64 {
+        gc(&found).passes.iter().filter(|sum| kinds.contains(&sum.kind.as_str())).map(|sum| sum.count).sum()
+    };
+    assert!(passes(&["check"]) > 0, "{:?}", gc(&found).passes);
+    assert_eq!(of(&found, "fs.gc.passes"), passes(&["move", "erase"]) as f64);
+}
+
+/// A byte of the flash crosses a bus of 16 bits in two cycles of the ARM7 at 60 MHz; one of 32 bits at 200 MHz is some half of that.
+#[test]
+fn a_processor_by_name_has_its_price_of_the_bus() {
+    let price = |cpu: &str| {
+        let text = format!("{}[logger]\nentries = 10\n", NOR.replace("arm7-60", cpu));
+        Prepared::resolve(&text, &[]).unwrap().experiment.nand.unwrap().copy_ps_per_byte as f64
+    };
+    assert!((price("arm7-60") / (2.0 * 1e6 / 60.0) - 1.0).abs() < 0.02, "{}", price("arm7-60"));
+    assert_eq!(price("strongarm-200"), price("arm7-60") / 2.0);
+    assert_eq!(price("host"), 0.0);
+}
+
+/// The mount reads the volume; how many PEBs the attach reads before it is of no account.
+#[test]
+fn a_mount_begins_when_the_attach_has_ended() {
+    let part = |pebs: u32, part: &str| {
+        let text = format!(
+            "title = 't'\n[nand]\npebs = {pebs}\ndelays = 'on'\n[ubi]\nfastmap = false\n[fs]\ncompression = 'none'\n\
+             mount_again = true\nlebs = 40\n[fsstress]\noperations = 500\n"
+        );
+        of(&run(&text), &format!("fs.mount.last.part.{part}_s"))
+    };
+    let [few, many] = [64, 512].map(|pebs| part(pebs, "attach"));
+    assert!(many > 4.0 * few, "{few} and {many}");
+    let [small, large] = [64, 512].map(|pebs| part(pebs, "mount"));
+    assert!((large / small - 1.0).abs() < 0.05, "{small} and {large}");
+}

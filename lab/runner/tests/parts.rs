@@ -256,3 +256,12 @@ fn a_quarter_of_a_drive_s_blocks_leaves_the_same_spare_beside_what_collection_ke
     }
     assert!(compared >= 9, "{compared}");
 }
+
+#[test]
+fn a_part_wears_out_by_its_own_rating() {
+    for part in Library::embedded().parts() {
+        let Part::Nand(part) = part else { continue };
+        let faults = part.faults(Seed(1));
+        assert_eq!(faults.wear_out, Some(nand::WearOut::by_rating(part.endurance)), "{}", part.head.name);
+    }
+}

@@ -151,3 +151,18 @@ fn a_value_out_of_range_names_its_key() {
     let error = resolve("[iozone]\nthraeds = 4\n", &[]).unwrap_err().to_string();
     assert!(error.contains("`iozone.threads`"), "{error}");
 }
+
+/// iozone adds the rates of its threads, each over its own time, which is no longer than the phase.
+#[test]
+fn the_rate_of_a_phase_is_the_sum_of_its_threads() {
+    let text = "title = 't'\n[ssd]\nchannels = 2\nways = 1\nplanes = 1\nblocks = 64\npages = 16\nover_provisioning_percent = 20\n\
+                [precondition]\nkind = 'random'\n[iozone]\nthreads = 5\nrange_bytes = '4MiB'\nstonewall = false\n";
+    let found = Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap();
+    for phase in &found.drive().unwrap().phases {
+        let over_the_phase = phase.bytes as f64 / 1e6 / phase.seconds();
+        assert!(
+            phase.mb_s > over_the_phase * 1.0001 && phase.mb_s < over_the_phase * 1.5,
+            "{phase:?}: {over_the_phase}"
+        );
+    }
+}

@@ -187,3 +187,33 @@ fn faults_of_the_flash_are_counted_and_survived() {
     let counted = found.measured.faults.as_ref().unwrap();
     assert!(counted.program_failures > 0 && counted.lost == 0, "{counted:?}");
 }
+
+#[test]
+fn a_fraction_of_the_lebs_is_written_before_the_load() {
+    for (fraction, lebs) in [("0.5", 10), ("1.0", 20), ("0.0", 0)] {
+        let found = run(
+            "",
+            &format!("{FULL}fraction = {fraction}\n[workload]\nrw = 'read'\nblock_bytes = 512\nrequests = 9\n"),
+        );
+        assert_eq!(found.drive().unwrap().before.host_pages, lebs * 14, "{fraction}");
+    }
+}
+
+/// A write of a whole LEB finds nothing in the buffer.
+#[test]
+fn whole_lebs_are_no_hits() {
+    let whole = run("idle_s = 0", "[workload]\nrw = 'write'\nblock_bytes = 7168\nrequests = 20\ndepth = 1\n");
+    assert_eq!(of(&whole, "ubiblock.write_hit_share"), 0.0);
+    let pages =
+        run("idle_s = 0", &format!("{FULL}[workload]\nrw = 'write'\nblock_bytes = 512\nrequests = 280\ndepth = 1\n"));
+    assert_eq!(of(&pages, "ubiblock.write_hit_share"), 260.0 / 280.0);
+}
+
+/// Pages of 512 bytes: what the host wrote over time is what it wrote.
+#[test]
+fn pages_over_time_are_those_of_the_flash() {
+    let found = run("", &format!("{FULL}[workload]\nrw = 'write'\nblock_bytes = 1024\nrequests = 300\ndepth = 1\n"));
+    let points = &found.drive().unwrap().timeline;
+    assert_eq!(points.iter().map(|point| point.host_pages).sum::<u64>(), 600);
+    assert_eq!(points.iter().map(|point| point.bytes[1]).sum::<u64>(), 600 * 512);
+}

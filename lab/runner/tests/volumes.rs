@@ -296,3 +296,72 @@ fn a_change_keeps_the_old_contents_until_the_new_ones_are_whole() {
     let erased_first = KnownBad { erase_before_change: true, ..KnownBad::default() };
     assert!(!keeps_old_contents_until_new_ones_are_whole(erased_first), "the check does not notice");
 }
+
+/// The log fills its 95 LEBs once in half a day, and erases each before it writes it again.
+#[test]
+fn late_erasures_a_day_are_those_of_the_second_half() {
+    let rate = 2 * 95 * 126_976;
+    let found = run(&format!(
+        "{SMALL}days = 1\n[workload.volume.logs]\npattern = 'append'\nsize_bytes = {}\nrate_bytes = {rate}\nper = 'day'\n",
+        95 * 126_976
+    ));
+    let mean = value(&found, "late.mean_erases_per_day");
+    // 95 erasures of 128 PEBs in half a day, or a little more: the last point before the half is at a third of the 190 LEBs.
+    let (least, in_half_a_day) = (95.0 / 128.0 / 0.68, 95.0 / 128.0 / 0.5);
+    assert!((least..=in_half_a_day).contains(&mean), "{mean}, expected {least} to {in_half_a_day}");
+}
+
+#[test]
+fn the_mean_that_ends_a_run_is_that_of_the_pebs_outside_the_first_64() {
+    let found = run(&format!("{SMALL}mean_erases_of_others = 12\n{LOGS}"));
+    assert_eq!(found.measured.stopped_by, "mean_erases_of_others");
+    let others: u32 = found.measured.erase_counts[64..].iter().sum();
+    // It is looked at after each 64th write, in which three LEBs are erased.
+    assert!((12 * 64..12 * 64 + 8).contains(&others), "{others} erasures of 64 PEBs");
+}
+
+/// An update takes all its time for the LEBs that it writes: its begin and its end write none.
+#[test]
+fn the_latency_of_an_update_has_what_comes_before_and_after_its_lebs() {
+    let text = format!("{SMALL}host_bytes = 5_000_000\n{IMAGE}").replace("pebs = 128", "pebs = 128\ndelays = 'on'");
+    let found = resolve(&text).unwrap().with_flame().run(None, &mut |_| ()).unwrap();
+    let graph = found.measured.flame.as_ref().unwrap();
+    let writer = graph.threads.iter().find(|thread| thread.name == "writer").unwrap().total_ns();
+    let all = value(&found, "leb_write.count") * value(&found, "leb_write.mean_us") * 1e3;
+    assert_eq!(value(&found, "leb_write.count"), 40.0, "five updates of eight LEBs");
+    // The histogram has three digits. The last update is cut off when its bytes are written.
+    assert!((all / writer as f64 - 1.0).abs() < 0.01, "{all} of {writer} ns");
+}
+
+#[test]
+fn latencies_of_writes_are_metrics_by_their_names() {
+    let text = format!("{SMALL}days = 1\n{LOGS}{DB}{IMAGE}").replace("pebs = 128", "pebs = 128\ndelays = 'on'");
+    let found = run(&text);
+    let [latency] = &found.flash().unwrap().latency[..] else { panic!("one kind of operation") };
+    let all = [
+        ("p50", latency.p50_ns),
+        ("p90", latency.p90_ns),
+        ("p99", latency.p99_ns),
+        ("p999", latency.p999_ns),
+        ("max", latency.max_ns),
+    ];
+    for (stat, ns) in all {
+        assert_eq!(value(&found, &format!("leb_write.{stat}_us")), ns as f64 / 1e3, "{stat}");
+    }
+    assert!(all.is_sorted_by(|a, b| a.1 <= b.1) && latency.p90_ns < latency.p999_ns, "{all:?}");
+}
+
+/// Twelve months are a year of 365.25 days.
+#[test]
+fn a_month_is_a_twelfth_of_a_year() {
+    let per = |word: &str| {
+        let log = format!("{LOGS}per = '{word}'\n");
+        let prepared = resolve(&format!("{SMALL}days = 1\n{log}")).unwrap();
+        let runner::subject::Subject::Flash(raw) = &prepared.subject else { panic!("raw flash") };
+        let Pattern::Append { rate, .. } = raw.volumes[0].pattern else { panic!("a log") };
+        rate.per
+    };
+    let day = 86_400_000_000_000;
+    assert_eq!((per("day"), per("week")), (Ns(day), Ns(7 * day)));
+    assert_eq!((per("year"), per("month")), (Ns(365 * day + day / 4), Ns((365 * day + day / 4) / 12)));
+}

@@ -226,4 +226,20 @@ mod tests {
         assert_eq!(done, [10, 20, 35]);
         assert_eq!(looking.1, [(0, 0), (8, 8), (16, 16)]);
     }
+
+    /// What ended a run after one request, by whether something other than its load ended it.
+    fn ended(cut_short: bool) -> Ended<Infallible> {
+        let last = Cell::new(u64::MAX);
+        let mut disk = Showing(RamDisk::new(64, 4, 1, Ns(10)), vec![0; 4], &last);
+        let mut looking = Looking(&last, Vec::new());
+        let mut booked = Booked::new(&mut disk, &mut looking, 4, u64::MAX);
+        booked.submit(Ns(0), 0, BlockRequest::read(0, 8), None, (0, true)).unwrap();
+        booked.next_done(Ns(100), true).unwrap();
+        booked.report(Ns(0), Ns(10), cut_short).ended
+    }
+
+    #[test]
+    fn a_run_that_was_cut_short_is_not_done() {
+        assert!(matches!(ended(true), Ended::Limit) && matches!(ended(false), Ended::Done));
+    }
 }

@@ -563,3 +563,34 @@ fn figures(stats: &Stats, filled: &Stats) -> FastmapFigures {
         moves_per_user_peb: since(|stats| stats.moves) / user,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stop(condition: &str) -> Stop {
+        let text = format!("title = 't'\n[nand]\npebs = 128\n[stop]\n{condition}\n");
+        Stop::of(&Experiment::resolve(&text, &[]).unwrap(), 128)
+    }
+
+    /// Why a run ends whose PEB 70 was erased seven times, and PEB 3 five times; its load wrote 9 MB in 40 steps and 3 s.
+    fn ended(condition: &str) -> Option<&'static str> {
+        let mut counts = vec![0; 128];
+        (counts[70], counts[3]) = (7, 5);
+        stop(condition).progress(&counts, Done { writes: 40, host_bytes: 9_000_000 }, Ns::from_s(3)).1
+    }
+
+    #[test]
+    fn each_condition_looks_at_its_own_number() {
+        for (met, not_met, key) in [
+            ("max_erases = 7", "max_erases = 8", "max_erases"),
+            ("steps = 40", "steps = 41", "steps"),
+            ("host_bytes = 9_000_000", "host_bytes = 9_000_001", "host_bytes"),
+            ("virtual_s = 3.0", "virtual_s = 3.1", "virtual_s"),
+            // Seven erasures of the 64 PEBs outside the first 64.
+            ("mean_erases_of_others = 0.109375", "mean_erases_of_others = 0.125", "mean_erases_of_others"),
+        ] {
+            assert_eq!((ended(met), ended(not_met)), (Some(key), None), "{key}");
+        }
+    }
+}
