@@ -500,6 +500,33 @@ quick = 0.5
         assert_ne!(whole.fingerprints, quick.fingerprints);
     }
 
+    /// Of a key that both have, a run's own value counts.
+    #[test]
+    fn a_run_of_a_grid_sets_its_keys_over_those_of_the_grid() {
+        let grid = GRID.replace("{ 'ssd.channels' = 1 }", "{ 'workload.requests' = 7 }");
+        let spec = Spec::parse(&source(&grid)).unwrap();
+        let requests = |name: &str| {
+            let run = spec.runs.iter().find(|run| run.id == format!("rate/2/4/{name}")).unwrap();
+            run.set["workload.requests"].as_integer()
+        };
+        assert_eq!((requests("one"), requests("two")), (Some(7), Some(100)));
+    }
+
+    #[test]
+    fn a_claim_of_each_cell_compares_with_the_number_of_that_cell() {
+        let claim =
+            "[[grid.claim]]\nid = '{x} and {y}'\nours = 'read.iops(two)'\npublished = '/rates/{x}/{y}'\nwithin = 0.1\n";
+        let spec = Spec::parse(&source(&format!("{GRID}{claim}"))).unwrap();
+        let claims: Vec<_> = spec
+            .claims
+            .iter()
+            .map(|claim| (claim.id.as_str(), claim.ours.as_str(), claim.published.as_deref().unwrap()))
+            .collect();
+        assert_eq!(claims.len(), 6);
+        assert_eq!(claims[0], ("1 and 4", "read.iops(rate/1/4/two)", "/rates/1/4"));
+        assert_eq!(claims[5], ("8 and 16", "read.iops(rate/8/16/two)", "/rates/8/16"));
+    }
+
     #[test]
     fn a_list_of_keys_gets_the_same_value() {
         let grid = GRID.replace("key = 'ssd.front.depth'", "key = ['ssd.front.depth', 'workload.depth']");

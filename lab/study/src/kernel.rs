@@ -426,6 +426,52 @@ mod tests {
         }
     }
 
+    /// Two runs with unlike metrics: each is in its own column.
+    #[test]
+    fn each_column_is_of_its_own_run() {
+        let run = |title: &str, waf: f64, moves: f64| {
+            let text = format!("title = '{title}'\n[nand]\npebs = 256\n[stop]\nvirtual_s = 0.001\n");
+            let mut found = Prepared::resolve(&text, &[]).unwrap().run(None, &mut |_| ()).unwrap();
+            found.measured.metrics = runner::measure::Metrics::default();
+            found.measured.metrics.put("waf", waf);
+            found.measured.metrics.put("fastmap.moves_per_user_peb", moves);
+            found
+        };
+        let (linux, ours) = (run("linux", 1.5, 0.25), run("ours", 2.5, 0.75));
+        let mut pair =
+            kernel_pairs(crate::by_name("fastmap-first-64").unwrap(), true, Library::embedded()).unwrap().remove(0);
+        let table = pair.table(&linux, &ours);
+        let row = table.ours.iter().find(|row| row[0] == "wear-levelling moves per PEB").unwrap();
+        assert_eq!(row[1..], [Value::from(0.25), Value::from(0.75), Value::Null]);
+        let row = |linux: Option<&str>| KernelRow {
+            text: "bytes".to_owned(),
+            ours: "waf".to_owned(),
+            linux: linux.map(str::to_owned),
+        };
+        pair.rows = vec![row(None), row(Some("fastmap.moves_per_user_peb"))];
+        let table = pair.table(&linux, &ours);
+        assert_eq!(table.ours[0][1..], [Value::from(1.5), Value::from(2.5)]);
+        assert_eq!(table.ours[1][1..], [Value::from(0.25), Value::from(2.5)]);
+    }
+
+    /// What a run of the kernel says of the file system in the guest is there, but for its kind, which is that of nandlab's run.
+    #[test]
+    fn a_load_in_the_guest_has_the_keys_of_its_file_system() {
+        let source = crate::by_name("jffs2-appends").unwrap();
+        let toml: toml::Table = toml::from_str(&source.toml).unwrap();
+        let mut stated = 0;
+        let pairs = kernel_pairs(source, true, Library::embedded()).unwrap();
+        for (pair, run) in pairs.iter().zip(toml["kernel"]["run"].as_array().unwrap()) {
+            let guest = pair.linux.experiment.guest.as_ref().unwrap();
+            let found = toml::Table::try_from(&guest.fs).unwrap();
+            for (key, value) in run.get("fs").and_then(toml::Value::as_table).into_iter().flatten() {
+                assert_eq!(found.get(key), Some(value), "{}", pair.title);
+                stated += 1;
+            }
+        }
+        assert!(stated > 0, "a run of the study says something");
+    }
+
     /// A row with a seed of its own runs both with that seed.
     #[test]
     fn a_seed_of_a_pair_is_the_seed_of_both() {

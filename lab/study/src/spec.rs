@@ -501,6 +501,20 @@ mod tests {
         assert_eq!([false, true].map(ends), [(Some(41), 9), (Some(21), 5)]);
     }
 
+    /// By hand: 100 PEBs of 2 and one of 30 beside the first 64 have (200 + 30) / 101 erasures on average.
+    #[test]
+    fn a_run_stops_at_the_published_mean_of_all_outside_the_first_64() {
+        let study = "question = '?'\nbase = { title = 't', nand = { pebs = 256 } }\n\
+                     run = [{ id = 'a', title = 'a', published = '/table', stops_at_published_mean = true, quick = 0.5 }]\n";
+        let published = "{\"table\": {\"bins\": [{\"count\": 64, \"min\": 5, \"avg\": 6, \"max\": 7}, \
+                         {\"count\": 100, \"min\": 1, \"avg\": 2, \"max\": 3}, \
+                         {\"count\": 1, \"min\": 30, \"avg\": 30, \"max\": 30}], \
+                         \"total\": {\"count\": 165, \"min\": 1, \"avg\": 3.7, \"max\": 30}}}";
+        let spec = Spec::parse(&Source { name: "x".into(), toml: study.into(), published: published.into() }).unwrap();
+        let mean = |quick| experiment(&spec, quick).stop.mean_erases_of_others;
+        assert_eq!((mean(false), mean(true)), (2.277, 1.139), "to three digits");
+    }
+
     /// The log of a guest is one of the whole job.
     #[test]
     fn a_quick_run_of_a_guest_is_the_whole_one() {
