@@ -48,6 +48,9 @@ pub struct Scan {
     pub pages: Vec<(u32, Option<(u32, u64)>)>,
     /// Physical pages whose contents are lost.
     pub lost: Vec<u32>,
+    /// Blocks that may take no more pages before they are erased: of one of their eraseblocks the first page is torn. What is written
+    /// behind it the next power-on could not tell from what an interrupted erase leaves.
+    pub closed: Vec<u32>,
 }
 
 /// Reads done by the recovery, and their results.
@@ -136,7 +139,7 @@ impl<F: Flash> Cells<F> {
         };
         let kept: Vec<u32> = regions.into_iter().flat_map(CheckpointRegions::blocks).collect();
         let pages = Vec::with_capacity((shape.blocks * shape.unit_pages()) as usize);
-        let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages, lost: Vec::new() };
+        let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages, ..Scan::default() };
         let mut known = vec![None; shape.blocks as usize];
         // From the checkpoint: the logical page of each physical page, and the physical pages whose contents were lost.
         let mut mapped: Vec<u32> = Vec::new();
@@ -229,7 +232,7 @@ impl<F: Flash> Cells<F> {
         recovered: &mut RecoveryStats,
     ) -> Result<Option<u32>, FlashError> {
         let mut read: Vec<(u32, Option<Tag>)> = Vec::new();
-        let mut erases = None;
+        let (mut erases, mut begins_torn) = (None, false);
         for plane in 0..self.shape().unit_planes() {
             let tags = match earlier.get(self.peb(unit, block, plane).at()) {
                 Some(Some(known)) if from == 0 => {
@@ -243,6 +246,7 @@ impl<F: Flash> Cells<F> {
                     &read
                 }
             };
+            begins_torn |= from <= plane && matches!(tags.first(), Some((_, None)));
             for &(ppn, tag) in tags {
                 let version = |tag: &Tag| if self.known_bad.ignore_versions { 0 } else { tag.version };
                 let held = tag.as_ref().filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, version(tag)));
@@ -255,6 +259,7 @@ impl<F: Flash> Cells<F> {
                 }
             }
         }
+        scan.closed.extend(begins_torn.then_some(block));
         Ok(erases)
     }
 

@@ -247,7 +247,7 @@ impl<P: LogPolicy> Bench<P> {
         self.image.clone_from(&self.flash);
         self.last = NONE;
         self.programs = 0;
-        self.ftl = Hybrid::rebuild(self.config.clone(), erases, scan).unwrap();
+        self.ftl = Hybrid::rebuild(self.config.clone(), erases, &[], scan).unwrap();
         self.ftl.check();
     }
 }
@@ -485,7 +485,7 @@ fn a_scan_gives_each_block_its_role_back() {
     // begins with padding.
     let scan =
         [page(0, 0, 1), page(1, 1, 2), page(12, 1, 3), page(13, 1, 5), page(16, 0, 0), (20, None), page(21, 9, 4)];
-    let mut ftl = Bast::rebuild(config.clone(), vec![7; 6], scan).unwrap();
+    let mut ftl = Bast::rebuild(config.clone(), vec![7; 6], &[], scan).unwrap();
     ftl.check();
     assert_eq!([0, 1, 2, 9].map(|lpn| ftl.lookup(lpn)), [0, 13, NONE, 21]);
     assert_eq!((ftl.log_blocks(), ftl.erase_counts()), (1, &[7; 6][..]));
@@ -493,9 +493,9 @@ fn a_scan_gives_each_block_its_role_back() {
     ftl.erased(4, true);
     assert_eq!([1, 2, 10].map(|lpn| ftl.place(lpn)), [14, 2, 22].map(Place::At), "log, data block, data block");
     // The same sequence number twice: in another block it is a copy, in the same block the only contents.
-    let ftl = Bast::rebuild(config.clone(), vec![0; 6], [page(0, 0, 1), page(1, 0, 1)]).unwrap();
+    let ftl = Bast::rebuild(config.clone(), vec![0; 6], &[], [page(0, 0, 1), page(1, 0, 1)]).unwrap();
     assert_eq!(ftl.lookup(0), 0);
-    let ftl = Bast::rebuild(config, vec![0; 6], [page(0, 0, 1), page(8, 0, 1), page(9, 1, 2)]).unwrap();
+    let ftl = Bast::rebuild(config, vec![0; 6], &[], [page(0, 0, 1), page(8, 0, 1), page(9, 1, 2)]).unwrap();
     assert_eq!((ftl.lookup(0), ftl.lookup(1)), (8, 9), "block 0 holds nothing that block 2 does not");
 }
 
@@ -513,7 +513,7 @@ fn after_a_scan_log_blocks_are_as_old_as_their_newest_page() {
     });
     // Four random logs and one in order may be in use.
     let config = HybridConfig::new(12, 4, 16, 5);
-    let mut ftl = Fast::rebuild(config.clone(), vec![0; 12], data.clone().chain(logs.clone())).unwrap();
+    let mut ftl = Fast::rebuild(config.clone(), vec![0; 12], &[], data.clone().chain(logs.clone())).unwrap();
     ftl.check();
     assert_eq!(ftl.log_blocks(), 4);
     let mut first_erased = Vec::new();
@@ -534,7 +534,7 @@ fn after_a_scan_log_blocks_are_as_old_as_their_newest_page() {
     assert_eq!(freed[..2], [&7, &5], "the oldest first: {first_erased:?}");
     // Of three logs in all, two random ones stay: the newest. The others are emptied before the first write.
     let config = HybridConfig { logs: 3, ..config };
-    let mut ftl = Fast::rebuild(config, vec![0; 12], data.chain(logs)).unwrap();
+    let mut ftl = Fast::rebuild(config, vec![0; 12], &[], data.chain(logs)).unwrap();
     ftl.check();
     assert_eq!(ftl.log_blocks(), 2);
     let mut erased = Vec::new();
@@ -585,7 +585,7 @@ fn a_merge_cut_short_is_begun_again_even_if_it_had_the_last_free_block() {
     let log = [1, 3, 1, 3].into_iter().zip(8..).map(|(lpn, ppn)| (ppn, Some((lpn, 1 + u64::from(ppn)))));
     let copies = [(12, Some((0, 1))), (13, Some((1, 11)))];
     let scan = data.chain(log).chain(copies);
-    let mut ftl = Bast::rebuild(HybridConfig::new(4, 4, 8, 1), vec![0; 4], scan).unwrap();
+    let mut ftl = Bast::rebuild(HybridConfig::new(4, 4, 8, 1), vec![0; 4], &[], scan).unwrap();
     assert_eq!(ftl.lookup(0), 0, "the copies are dropped");
     for steps in 0.. {
         match ftl.place(0) {
@@ -625,7 +625,7 @@ fn block_mapping_copies_the_whole_block_for_a_page_in_its_middle() {
 fn logs_after_a_scan<P: LogPolicy>(logs: u32) -> u32 {
     let data = (0..16).map(|lpn| (lpn, Some((lpn, 1 + u64::from(lpn)))));
     let found = (0..6).map(|at: u32| ((4 + at / 2) * 4 + at % 2, Some((at / 2 * 4 + at % 2, 100 + u64::from(at)))));
-    let ftl = Hybrid::<P>::rebuild(HybridConfig::new(14, 4, 16, logs), vec![0; 14], data.chain(found)).unwrap();
+    let ftl = Hybrid::<P>::rebuild(HybridConfig::new(14, 4, 16, logs), vec![0; 14], &[], data.chain(found)).unwrap();
     ftl.check();
     ftl.log_blocks()
 }
@@ -717,10 +717,10 @@ fn numbers_that_make_no_unit_are_refused() {
         "log blocks of a unit: found 1, expected at least 2: a sequential one and a random one"
     );
     let config = HybridConfig::new(4, 4, 4, 1);
-    let rebuild = |scan| Bast::rebuild(config.clone(), vec![0; 4], [scan]).unwrap_err().to_string();
+    let rebuild = |scan| Bast::rebuild(config.clone(), vec![0; 4], &[], [scan]).unwrap_err().to_string();
     assert_eq!(rebuild((16, None)), "physical page: found 16, expected below 16");
     assert_eq!(rebuild((3, Some((4, 1)))), "logical page: found 4, expected below 4, at physical page 3");
-    assert!(Bast::rebuild(config.clone(), vec![0; 3], []).is_err());
+    assert!(Bast::rebuild(config.clone(), vec![0; 3], &[], []).is_err());
 }
 
 /// The worst case: a unit in which every program fails ends as full.

@@ -150,7 +150,8 @@ fn a_failed_block_is_emptied_as_soon_as_a_block_is_free() {
 fn the_least_worn_free_block_is_taken_whatever_became_free_last() {
     // Block 0 holds padding only: it is erased before anything is written.
     let wear = vec![9, 3, 1, 2, 1, 7];
-    let mut ftl = Bast::rebuild(HybridConfig::new(6, PAGES, 2 * PAGES, 1), wear, [(0, None)]).expect("a legal scan");
+    let mut ftl =
+        Bast::rebuild(HybridConfig::new(6, PAGES, 2 * PAGES, 1), wear, &[], [(0, None)]).expect("a legal scan");
     assert_eq!(ftl.place(0), Place::Work(Step::Erase { block: 0, cause: Cause::Gc }));
     ftl.erased(0, true);
     // Worn 10, 3, 1, 2, 1 and 7 times.
@@ -162,7 +163,7 @@ fn the_least_worn_free_block_is_taken_whatever_became_free_last() {
 fn merged_after_a_scan(lpns: &[u32]) -> u32 {
     let logs = [tag(4, 0, 1, 100), tag(5, 0, 5, 110)];
     let config = HybridConfig::new(9, PAGES, 4 * PAGES, 2);
-    let ftl = Bast::rebuild(config, vec![0; 9], data().chain(logs)).expect("a legal scan");
+    let ftl = Bast::rebuild(config, vec![0; 9], &[], data().chain(logs)).expect("a legal scan");
     let mut unit = Unit { ftl, steps: Vec::new() };
     for &lpn in lpns {
         unit.write(lpn);
@@ -186,10 +187,10 @@ fn after_a_power_on_the_log_block_with_the_oldest_pages_is_merged_first() {
 #[test]
 fn a_log_block_out_of_order_is_a_random_one_after_a_power_on() {
     let config = HybridConfig::new(9, PAGES, 4 * PAGES, 3);
-    let ftl = Fast::rebuild(config.clone(), vec![0; 9], data().chain([tag(4, 0, 2, 100)])).expect("a legal scan");
+    let ftl = Fast::rebuild(config.clone(), vec![0; 9], &[], data().chain([tag(4, 0, 2, 100)])).expect("a legal scan");
     let mut unit = Unit { ftl, steps: Vec::new() };
     assert_eq!(unit.write(5), 4 * PAGES + 1, "behind page 2");
-    let ftl = Fast::rebuild(config, vec![0; 9], data().chain([tag(4, 0, 0, 100)])).expect("a legal scan");
+    let ftl = Fast::rebuild(config, vec![0; 9], &[], data().chain([tag(4, 0, 0, 100)])).expect("a legal scan");
     let mut unit: Unit<FastPolicy> = Unit { ftl, steps: Vec::new() };
     assert_ne!(unit.write(5) / PAGES, 4, "block 4 is the sequential log block of logical block 0");
     assert_eq!(unit.write(1), 4 * PAGES + 1);
@@ -206,4 +207,22 @@ fn the_last_log_block_of_fast_takes_first_pages_too() {
     let random = unit.write(1);
     assert_eq!([0, 4, 8].map(|lpn| unit.write(lpn)), [1, 2, 3].map(|page| random + page));
     assert_eq!((&unit.steps[..], unit.ftl.log_blocks()), (&[][..], 1));
+}
+
+/// Block 4 has page 0 of a logical block and three pages left. If it is closed, a page goes elsewhere, and so do all until it is erased.
+#[test]
+fn a_block_that_a_power_on_closes_takes_no_more_pages() {
+    let config = HybridConfig::new(9, PAGES, 4 * PAGES, 2);
+    let goes_to = |closed: &[u32]| {
+        let scan = data().chain([tag(4, 0, 8, 100)]);
+        let ftl = Bast::rebuild(config.clone(), vec![0; 9], closed, scan).expect("a legal scan");
+        ftl.check();
+        let mut unit = Unit { ftl, steps: Vec::new() };
+        (unit.write(9), unit.write(10))
+    };
+    assert_eq!(goes_to(&[]), (4 * PAGES + 1, 4 * PAGES + 2));
+    let (first, second) = goes_to(&[4]);
+    assert!([first, second].iter().all(|ppn| ppn / PAGES != 4), "{first} and {second}");
+    let refused = Bast::rebuild(config, vec![0; 9], &[9], data()).expect_err("there is no such block");
+    assert_eq!(refused.to_string(), "block: found 9, expected below 9");
 }

@@ -198,7 +198,7 @@ impl<P: LogPolicy> Make for Hybrid<P> {
     fn again(case: &Case, kept: &[u32], scan: Scan) -> Result<Self, ConfigError> {
         let bad = kept.iter().chain(&scan.bad).copied().collect();
         let config = HybridConfig { bad, ..HybridConfig::new(case.blocks, PAGES, case.lpns, 3) };
-        Hybrid::rebuild(config, scan.erases, scan.pages)
+        Hybrid::rebuild(config, scan.erases, &scan.closed, scan.pages)
     }
 }
 

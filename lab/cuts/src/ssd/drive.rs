@@ -79,7 +79,7 @@ macro_rules! log_block_layers {
             }
 
             fn again(plan: &SsdPlan, scan: Scan) -> Result<Self, ConfigError> {
-                <$layer>::rebuild(hybrid_config(plan), scan.erases, scan.pages)
+                <$layer>::rebuild(hybrid_config(plan), scan.erases, &scan.closed, scan.pages)
             }
 
             fn check(&self) {

@@ -288,7 +288,7 @@ impl<P: LogPolicy> Make for Hybrid<P> {
     }
 
     fn again(case: &Case, lpns: u32, kept: &[u32], scan: Scan) -> Self {
-        Hybrid::rebuild(hybrid_config(case, lpns, kept), scan.erases, scan.pages).expect("what it wrote")
+        Hybrid::rebuild(hybrid_config(case, lpns, kept), scan.erases, &scan.closed, scan.pages).expect("what it wrote")
     }
 }
 

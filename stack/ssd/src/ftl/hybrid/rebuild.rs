@@ -18,11 +18,13 @@ pub type Scanned = (u32, Option<(u32, u64)>);
 
 impl<P: LogPolicy> Hybrid<P> {
     /// Rebuilds an FTL from the erase counts and from every programmed page: physical page; logical page and sequence
-    /// number, which grew with each write (copies may carry their source's), or `None` for padding. Trims are lost.
-    /// Errors: as [`new`](Self::new); a wrong number of erase counts; a page out of range.
+    /// number, which grew with each write (copies may carry their source's), or `None` for padding. Trims are lost. Blocks in
+    /// `closed` take no more pages before they are erased.
+    /// Errors: as [`new`](Self::new); a wrong number of erase counts; a page or block out of range.
     pub fn rebuild(
         config: HybridConfig,
         erases: Vec<u32>,
+        closed: &[u32],
         scan: impl IntoIterator<Item = Scanned>,
     ) -> Result<Hybrid<P>, ConfigError> {
         let refuse = |what, found: u64, expected: String| Err(ConfigError { what, found, expected });
@@ -48,6 +50,14 @@ impl<P: LogPolicy> Hybrid<P> {
             if held.role != Role::Bad {
                 held.next = held.next.max(ppn % ftl.config.pages + 1);
                 tags[ppn as usize] = tag;
+            }
+        }
+        for &block in closed {
+            let pages = ftl.config.pages;
+            match ftl.blocks.get_mut(block as usize) {
+                Some(held) if held.role == Role::Bad => {}
+                Some(held) => held.next = pages,
+                None => return refuse("block", block.into(), format!("below {}", ftl.blocks.len())),
             }
         }
         ftl.map_newest(&tags);
