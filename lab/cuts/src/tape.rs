@@ -242,6 +242,17 @@ impl Flash for Tape {
         self.array.read(cx, peb, offset, buf)
     }
 
+    fn reads_erased(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        len: u32,
+        buffer: &mut Vec<u8>,
+    ) -> Result<bool, FlashError> {
+        self.array.reads_erased(cx, peb, offset, len, buffer)
+    }
+
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         self.note(cx, FlashOp::Program { peb, offset, len: data.len() });
         if let Payload::Bytes(bytes) = data {

@@ -20,6 +20,7 @@ pub mod media;
 pub mod mkfs;
 mod mount;
 mod names;
+mod numbered;
 mod retry;
 mod runs;
 mod scan;
@@ -31,8 +32,6 @@ mod tests;
 mod write;
 mod xattrs;
 
-use std::collections::BTreeMap;
-
 use sim::seam::{Flash, Timestamp};
 use sim::{CpuPrice, Cx, Ns};
 
@@ -41,6 +40,7 @@ use self::damage::Damages;
 use self::device::Device;
 use self::inode::Inode;
 use self::media::Endian;
+use self::numbered::Numbered;
 use self::xattrs::Xattrs;
 use crate::cache::{self, CleanPages};
 use crate::compress::{Compressor, Decompressor, Unpacked};
@@ -245,8 +245,8 @@ struct Collected {
 pub struct Jffs2<F> {
     device: Device<F>,
     blocks: Blocks,
-    caches: BTreeMap<u32, Cache>,
-    inodes: BTreeMap<u32, Inode>,
+    caches: Numbered<Cache>,
+    inodes: Numbered<Box<Inode>>,
     /// Pages of files that are in `inodes`.
     pages: CleanPages,
     xattrs: Xattrs,
@@ -413,8 +413,8 @@ impl<F: Flash> Jffs2<F> {
 
     fn bound_memory(&mut self) {
         if self.inodes.len() > MOST_INODES {
-            self.inodes.retain(|_, inode| inode.opens > 0);
-            self.pages.retain(|ino| self.inodes.contains_key(&ino));
+            self.inodes.retain(|inode| inode.opens > 0);
+            self.pages.retain(|ino| self.inodes.has(ino));
         }
     }
 
@@ -446,10 +446,12 @@ impl<F: Flash> Jffs2<F> {
     fn forget_node(&mut self, id: u32, owner: Owner) {
         match owner {
             Owner::Inode(ino) => {
-                if let Some(cache) = self.caches.get_mut(&ino) {
-                    cache.nodes.retain(|&other| other != id);
+                if let Some(cache) = self.caches.get_mut(ino) {
+                    if let Some(at) = cache.nodes.iter().position(|&other| other == id) {
+                        cache.nodes.remove(at);
+                    }
                     if cache.nodes.is_empty() && cache.links == 0 {
-                        self.caches.remove(&ino);
+                        self.caches.remove(ino);
                     }
                 }
             }

@@ -37,7 +37,7 @@ impl<F: Flash> Jffs2<F> {
     /// Attributes of an inode by its number.
     pub(super) fn attr_of(&mut self, cx: &mut Cx, ino: u32) -> Result<Attr> {
         self.load(cx, ino)?;
-        Ok(self.attr(&self.inodes[&ino]))
+        Ok(self.attr(&self.inodes[ino]))
     }
 
     /// As the seam's.
@@ -96,7 +96,7 @@ impl<F: Flash> Jffs2<F> {
         if let Some(bytes) = new_size.filter(|&bytes| bytes < size) {
             inode.size = bytes;
             self.pages.cut(number, bytes);
-            let inode = self.inodes.get_mut(&number).expect("it was loaded");
+            let inode = self.inodes.get_mut(number).expect("it was loaded");
             for dropped in inode.truncate(&mut self.blocks, bytes) {
                 self.obsolete(cx, dropped)?;
             }

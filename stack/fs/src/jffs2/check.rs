@@ -157,8 +157,8 @@ impl<F: Flash> Jffs2<F> {
             self.bound_memory();
             self.check_inode(cx, (ino, kind), contents, &mut report)?;
         }
-        let is_lost = |(ino, cache): &(&u32, &Cache)| cache.links > 0 && !seen.inodes.contains_key(ino);
-        let lost: Vec<u32> = self.caches.iter().filter(is_lost).map(|(&ino, _)| ino).collect();
+        let is_lost = |(ino, cache): &(u32, &Cache)| cache.links > 0 && !seen.inodes.contains_key(ino);
+        let lost: Vec<u32> = self.caches.iter().filter(is_lost).map(|(ino, _)| ino).collect();
         for ino in lost {
             let what = format!("inode {ino}: no path leads to it from the root directory");
             report.find(Severity::Error, Class::Files, None, what);
@@ -212,7 +212,7 @@ impl<F: Flash> Jffs2<F> {
             let shown = String::from_utf8_lossy(&bytes).into_owned();
             let Node { block, offset, .. } = *self.blocks.node(name.node);
             let mut wrong = |what: String| report.find(Severity::Error, Class::Files, Some((block, offset)), what);
-            if self.caches.get(&name.ino).is_none_or(|cache| cache.links == 0) {
+            if self.caches.get(name.ino).is_none_or(|cache| cache.links == 0) {
                 wrong(format!("name {shown:?} in directory {dir} leads to inode {}, which does not exist", name.ino));
                 continue;
             }
@@ -316,7 +316,7 @@ impl<F: Flash> Jffs2<F> {
     /// Errors: the first one.
     pub fn check_memory(&self) -> Result<(), String> {
         self.blocks.check()?;
-        for (&ino, inode) in &self.inodes {
+        for (ino, inode) in self.inodes.iter() {
             let data = inode.nodes.keys().copied();
             let names = inode.names.values().map(|name| name.node);
             for id in data.chain(inode.metadata).chain(names) {

@@ -169,7 +169,7 @@ impl<F: Flash> Jffs2<F> {
             Owner::Xattr(xid) => self.move_datum(cx, xid, id),
             Owner::Xref(ino, xid) => self.move_ref(cx, (ino, xid), id),
             Owner::Inode(ino) => {
-                if !self.inodes.contains_key(&ino) && state == NodeState::Pristine && self.copy(cx, id)? {
+                if !self.inodes.has(ino) && state == NodeState::Pristine && self.copy(cx, id)? {
                     return Ok(());
                 }
                 self.move_live(cx, ino, id)
@@ -215,8 +215,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Copies a node as it is. False: it does not fit where nodes are written, or is damaged, so it must be written anew.
     fn copy(&mut self, cx: &mut Cx, id: u32) -> Result<bool> {
-        let endian = self.device.endian();
-        let Node { block, offset, len, owner, .. } = *self.blocks.node(id);
+        let Node { len, owner, .. } = *self.blocks.node(id);
         let least = match owner {
             Owner::None => len,
             _ => len.min(InodeNode::BYTES as u32 + MIN_DATA),
@@ -226,8 +225,18 @@ impl<F: Flash> Jffs2<F> {
         if room < len {
             return Ok(false);
         }
-        let mut bytes = vec![0; len as usize];
-        self.device.read(cx, block, offset, &mut bytes)?;
+        let mut bytes = std::mem::take(&mut self.node);
+        bytes.resize(len as usize, 0);
+        let copied = self.copy_by(cx, id, &mut bytes);
+        self.node = bytes;
+        copied
+    }
+
+    /// As [`copy`](Self::copy), by way of `bytes`, which are as long as the node.
+    fn copy_by(&mut self, cx: &mut Cx, id: u32, bytes: &mut [u8]) -> Result<bool> {
+        let endian = self.device.endian();
+        let Node { block, offset, len, owner, .. } = *self.blocks.node(id);
+        self.device.read(cx, block, offset, bytes)?;
         self.spend(cx, 1, u64::from(len));
         let Some(header) = bytes.get(..HEADER_BYTES).and_then(|head| Header::read(endian, head).ok()) else {
             return Ok(false);
@@ -257,7 +266,7 @@ impl<F: Flash> Jffs2<F> {
             _ => return Ok(false),
         };
         let copy =
-            self.put_node(cx, &bytes, (NodeState::Pristine, owner), |offset| entry.map(|one| one.at(offset)), None)?;
+            self.put_node(cx, bytes, (NodeState::Pristine, owner), |offset| entry.map(|one| one.at(offset)), None)?;
         self.counters.copied += 1;
         self.counters.copied_bytes += u64::from(len);
         if let Owner::Inode(ino) = owner {
@@ -269,7 +278,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// A node of an inode is elsewhere now.
     fn moved(&mut self, ino: u32, old: u32, new: u32) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        let Some(inode) = self.inodes.get_mut(ino) else { return };
         if inode.metadata == Some(old) {
             inode.metadata = Some(new);
         }
@@ -327,7 +336,7 @@ impl<F: Flash> Jffs2<F> {
             return Ok(false);
         }
         let Node { block, len, .. } = *self.blocks.node(id);
-        let nodes = self.caches.get(&dir).map(|cache| cache.nodes.clone()).unwrap_or_default();
+        let nodes = self.caches.get(dir).map(|cache| cache.nodes.clone()).unwrap_or_default();
         for other in nodes {
             let Node { block: there, offset, len: other_len, state, .. } = *self.blocks.node(other);
             if state != NodeState::Obsolete || other_len != len || there == block {
@@ -419,7 +428,7 @@ impl<F: Flash> Jffs2<F> {
     fn widened(&mut self, ino: u32, (mut from, mut to): (u32, u32)) -> (u32, u32) {
         let first = from / PAGE_BYTES * PAGE_BYTES;
         let last = first.saturating_add(PAGE_BYTES);
-        let inode = &self.inodes[&ino];
+        let inode = &self.inodes[ino];
         let joins = |part: Fragment| {
             let Some(id) = part.node else { return false };
             let block = self.blocks.at(self.blocks.node(id).block);

@@ -180,9 +180,9 @@ impl<F: Flash> Device<F> {
         let mut pushed = false;
         if buffer.len == 0 {
             (buffer.block, buffer.page) = (block, offset - in_page);
-            buffer.bytes.fill(0xff);
         } else if in_page == 0 && buffer.page + page_bytes == offset && buffer.block == block {
             // The node before left less than a word to the end of the page.
+            buffer.bytes[buffer.len as usize..].fill(0xff);
             self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes))?;
             buffer.begin(offset);
             pushed = true;
@@ -195,6 +195,8 @@ impl<F: Flash> Device<F> {
         );
         let mut rest = node;
         let mut waited = buffer.len;
+        // Between two nodes, and before the first where a mount goes on in a page.
+        buffer.bytes[buffer.len as usize..in_page as usize].fill(0xff);
         buffer.len = in_page;
         loop {
             let take = rest.len().min((page_bytes - buffer.len) as usize);
@@ -230,6 +232,7 @@ impl<F: Flash> Device<F> {
         let page_bytes = self.geometry.page_bytes;
         let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.len > 0) else { return Ok(None) };
         let len = padded(buffer.len);
+        buffer.bytes[buffer.len as usize..len as usize].fill(0xff);
         let rest = &mut buffer.bytes[len as usize..];
         rest.fill(0);
         if rest.len() > HEADER_BYTES {
@@ -268,11 +271,19 @@ impl<F: Flash> Device<F> {
         if let Err(error) = self.flash.erase(cx, Peb(block)) {
             return failed(error);
         }
-        let mut bytes = vec![0; self.geometry.peb_bytes.min(media::PAGE_BYTES) as usize];
-        for at in (0..self.geometry.peb_bytes).step_by(bytes.len()) {
-            let len = bytes.len().min((self.geometry.peb_bytes - at) as usize);
-            self.read(cx, block, at, &mut bytes[..len])?;
-            if !is_erased(&bytes[..len]) {
+        debug_assert!(
+            self.waiting_page().is_none_or(|(waits, _)| waits != block),
+            "what waits goes to a block that is written"
+        );
+        let mut bytes = Vec::new();
+        for at in (0..self.geometry.peb_bytes).step_by(media::PAGE_BYTES as usize) {
+            let len = media::PAGE_BYTES.min(self.geometry.peb_bytes - at);
+            let is_erased = match self.flash.reads_erased(cx, Peb(block), at, len, &mut bytes) {
+                // As in `read`.
+                Err(FlashError::Uncorrectable { .. }) => is_erased(&bytes),
+                read => read?,
+            };
+            if !is_erased {
                 return Ok(false);
             }
         }
@@ -338,7 +349,6 @@ impl Buffer {
     fn begin(&mut self, page: u32) {
         self.page = page;
         self.len = 0;
-        self.bytes.fill(0xff);
         self.inodes.clear();
     }
 }
@@ -412,6 +422,23 @@ mod tests {
             }
             assert_eq!(read(&mut device, begin, rest as usize), expected);
         }
+    }
+
+    /// A page that was full of other bytes is programmed again: between nodes, and before the end of the page, nothing of them is left.
+    #[test]
+    fn what_is_between_two_nodes_is_erased() {
+        let (mut device, mut cx) = (device(), Cx::new());
+        device.write(&mut cx, (0, 0), &[0x11; 512], None).expect("it fits");
+        for (offset, len) in [(512, 101), (616, 102), (720, 303)] {
+            device.write(&mut cx, (0, offset), &vec![0x22; len], None).expect("it fits");
+        }
+        // The last byte of the page belongs to no node. This one begins with the next page.
+        device.write(&mut cx, (0, 1024), &[0x33; 201], None).expect("it fits");
+        device.flush(&mut cx).expect("there is power");
+        let found = read(&mut device, 512, 1024);
+        let others: Vec<usize> = (0..716).filter(|&at| !matches!(found[at], 0x22 | 0x33)).collect();
+        assert_eq!(others, [101, 102, 103, 206, 207, 511, 713, 714, 715]);
+        assert!(others.iter().all(|&at| found[at] == 0xff));
     }
 
     /// The mark of a bad block is byte 5 of the out-of-band bytes of a page of 512, and bytes 0 and 1 of those of a larger one.

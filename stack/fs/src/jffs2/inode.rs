@@ -171,8 +171,7 @@ impl Inode {
             old.node.into_iter().for_each(|node| make_normal(blocks, node));
             make_normal(blocks, id);
         }
-        let covered: Vec<(u32, Fragment)> = self.fragments.range(offset..end).map(|(&at, &old)| (at, old)).collect();
-        for (at, old) in covered {
+        while let Some((&at, &old)) = self.fragments.range(offset..end).next() {
             self.fragments.remove(&at);
             if at + old.len > end {
                 self.fragments.insert(end, Fragment { len: at + old.len - end, ..old });

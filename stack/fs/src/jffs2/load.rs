@@ -69,13 +69,13 @@ impl<F: Flash> Jffs2<F> {
     /// An inode, read from flash if it is not in memory.
     /// Errors: the flash's; there is none; what it has on flash is no inode.
     pub(super) fn load(&mut self, cx: &mut Cx, ino: u32) -> Result<&mut Inode> {
-        if !self.inodes.contains_key(&ino) {
+        if !self.inodes.has(ino) {
             let stale = || Jffs2Error::Fs(FsError::Stale { ino: Ino(ino.into()) });
-            let links = self.caches.get(&ino).filter(|cache| cache.links > 0).ok_or_else(stale)?.links;
+            let links = self.caches.get(ino).filter(|cache| cache.links > 0).ok_or_else(stale)?.links;
             let inode = self.read_inode(cx, ino, links)?;
-            self.inodes.insert(ino, inode);
+            self.inodes.insert(ino, Box::new(inode));
         }
-        Ok(self.inodes.get_mut(&ino).expect("it was just put there"))
+        Ok(self.inodes.get_mut(ino).expect("it was just put there"))
     }
 
     /// The inode of a number of the seam.
@@ -86,7 +86,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Reads all nodes of an inode, checks those that were not, and drops those that are not needed.
     fn read_inode(&mut self, cx: &mut Cx, ino: u32, links: u32) -> Result<Inode> {
-        let ids = self.caches.get(&ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
+        let ids = self.caches.get(ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
         let mut inode = Inode::new(ino, FileType::Directory);
         let (mut versions, mut entries) = (Vec::<Version>::new(), Vec::<Found>::new());
         for id in ids.into_iter().filter(|&id| self.blocks.node(id).state != NodeState::Obsolete).collect::<Vec<_>>() {
@@ -100,7 +100,7 @@ impl<F: Flash> Jffs2<F> {
                 }
             }
         }
-        inode.version = self.caches.get(&ino).map_or(0, |cache| cache.version);
+        inode.version = self.caches.get(ino).map_or(0, |cache| cache.version);
         versions.sort_by_key(|&(version, id, _)| (version, id));
         let valid = self.check_versions(cx, versions)?;
         let Some(&(version, latest, node)) = valid.last() else {
@@ -169,7 +169,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     fn checked(&mut self, ino: u32) {
-        if let Some(cache) = self.caches.get_mut(&ino) {
+        if let Some(cache) = self.caches.get_mut(ino) {
             cache.is_checked = true;
         }
     }
@@ -185,8 +185,8 @@ impl<F: Flash> Jffs2<F> {
             }
         }
         let caches = &self.caches;
-        let is_dir = |ino: &u32| caches.get(ino).is_some_and(|cache| cache.is_dir && cache.links > 0);
-        inode.links = 2 + inode.live_names().filter(|(_, name)| is_dir(&name.ino)).count() as u32;
+        let is_dir = |ino: u32| caches.get(ino).is_some_and(|cache| cache.is_dir && cache.links > 0);
+        inode.links = 2 + inode.live_names().filter(|(_, name)| is_dir(name.ino)).count() as u32;
         if let Some((_, time)) = last.filter(|&(newest, _)| newest > version) {
             (inode.mtime, inode.ctime) = (time, time);
         }
@@ -292,12 +292,12 @@ impl<F: Flash> Jffs2<F> {
         self.verify_xattrs(cx)?;
         let (ino, links) = loop {
             let Some(ino) = self.to_check.pop() else { return Ok(false) };
-            match self.caches.get(&ino) {
+            match self.caches.get(ino) {
                 Some(&Cache { links, is_checked: false, .. }) if links > 0 => break (ino, links),
                 _ => {}
             }
         };
-        if !self.inodes.contains_key(&ino) {
+        if !self.inodes.has(ino) {
             match self.read_inode(cx, ino, links) {
                 Ok(_) => {}
                 Err(error @ Jffs2Error::Flash(_)) => return Err(error),
@@ -311,7 +311,7 @@ impl<F: Flash> Jffs2<F> {
 
     /// Nodes of an inode that cannot be read are of no use.
     fn drop_unchecked(&mut self, cx: &mut Cx, ino: u32) -> Result<()> {
-        let nodes = self.caches.get(&ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
+        let nodes = self.caches.get(ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
         for id in nodes {
             if self.blocks.node(id).state == NodeState::Unchecked {
                 self.obsolete(cx, id)?;

@@ -11,6 +11,7 @@ use super::damage::{Damages, Lost};
 use super::device::Device;
 use super::error::{Jffs2Error, Result};
 use super::media::{Endian, HEADER_BYTES, Header, ROOT_INO};
+use super::numbered::Numbered;
 use super::scan::{Found, FoundName};
 use super::space::Levels;
 use super::xattrs::Xattrs;
@@ -64,8 +65,8 @@ impl<F: Flash> Jffs2<F> {
         let mut fs = Jffs2 {
             device: Device::new(flash, endian),
             blocks: Blocks::new(pebs, peb_bytes),
-            caches: BTreeMap::new(),
-            inodes: BTreeMap::new(),
+            caches: Numbered::new(),
+            inodes: Numbered::new(),
             pages: CleanPages::new(options.page_cache_bytes),
             xattrs: Xattrs::default(),
             options,
@@ -118,7 +119,7 @@ impl<F: Flash> Jffs2<F> {
     /// What flash has of an inode; made if it is new.
     pub(super) fn cache(&mut self, ino: u32) -> &mut Cache {
         self.highest_ino = self.highest_ino.max(ino);
-        self.caches.entry(ino).or_insert_with(|| Cache {
+        self.caches.get_or_insert_with(ino, || Cache {
             links: u32::from(ino == ROOT_INO),
             is_dir: ino == ROOT_INO,
             ..Cache::default()
@@ -133,7 +134,7 @@ impl<F: Flash> Jffs2<F> {
     /// Source: Linux 6.12, `calculate_inocache_hashsize` and `jffs2_add_ino_cache`.
     fn in_turn(&self) -> Vec<u32> {
         let size = (((self.blocks.bytes() >> 20) * 2) & !63).clamp(128, 1024);
-        let mut inodes: Vec<u32> = self.caches.keys().copied().collect();
+        let mut inodes: Vec<u32> = self.caches.iter().map(|(ino, _)| ino).collect();
         inodes.sort_by_key(|&ino| (ino % size, ino));
         inodes
     }
@@ -141,10 +142,10 @@ impl<F: Flash> Jffs2<F> {
     /// An inode without a name: its nodes are obsolete. Adds those that lose their last name by that to `dead`.
     /// Source: Linux 6.12, `jffs2_build_remove_unlinked_inode`.
     fn drop_dead(&mut self, ino: u32, how: Obsoleting, found: &mut Found, dead: &mut Vec<u32>) {
-        let nodes = self.caches.get(&ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
+        let nodes = self.caches.get(ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
         nodes.into_iter().rev().for_each(|node| self.blocks.obsolete(node, how));
         for name in found.names.remove(&ino).unwrap_or_default().into_values().filter(|name| name.ino != 0) {
-            if let Some(cache) = self.caches.get_mut(&name.ino).filter(|cache| cache.links > 0) {
+            if let Some(cache) = self.caches.get_mut(name.ino).filter(|cache| cache.links > 0) {
                 cache.links -= 1;
                 if cache.links == 0 {
                     dead.push(name.ino);
@@ -158,7 +159,7 @@ impl<F: Flash> Jffs2<F> {
         let mut lost = Vec::new();
         for (&dir, names) in &found.names {
             for (bytes, name) in names.iter().filter(|(_, name)| name.ino != 0) {
-                match self.caches.get_mut(&name.ino) {
+                match self.caches.get_mut(name.ino) {
                     Some(cache) => {
                         cache.links += 1;
                         cache.is_dir |= name.kind == DT_DIR;
@@ -176,7 +177,7 @@ impl<F: Flash> Jffs2<F> {
         let inodes = self.in_turn();
         let mut dead = Vec::new();
         for ino in inodes {
-            if self.caches[&ino].links == 0 {
+            if self.caches[ino].links == 0 {
                 self.drop_dead(ino, how, &mut found, &mut dead);
             }
         }
@@ -185,19 +186,19 @@ impl<F: Flash> Jffs2<F> {
         }
         // What was in a directory that is gone may be gone too: nodes are erased in any order.
         for (dir, name, FoundName { node, ino, .. }) in lost {
-            if self.caches.get(&dir).is_some_and(|cache| cache.links > 0) {
+            if self.caches.get(dir).is_some_and(|cache| cache.links > 0) {
                 self.note_lost(node, Some(dir), Lost::Name { name, ino }, &[]);
             }
         }
         // From now on a directory says which directory it is in.
         for (&dir, names) in &found.names {
             for name in names.values().filter(|name| name.ino != 0 && name.kind == DT_DIR) {
-                if let Some(cache) = self.caches.get_mut(&name.ino) {
+                if let Some(cache) = self.caches.get_mut(name.ino) {
                     cache.links = dir;
                 }
             }
         }
         let caches = &self.caches;
-        self.xattrs.build(|ino| caches.get(&ino).is_some_and(|cache| cache.links > 0));
+        self.xattrs.build(|ino| caches.get(ino).is_some_and(|cache| cache.links > 0));
     }
 }

@@ -47,7 +47,7 @@ impl<F: Flash> Jffs2<F> {
         if self.name(number, name).is_some() {
             return Err(FsError::Exists { ino: dir }.into());
         }
-        let is_removed = self.caches.get(&number).is_none_or(|cache| cache.links == 0);
+        let is_removed = self.caches.get(number).is_none_or(|cache| cache.links == 0);
         if is_removed { Err(FsError::NoEntry { dir }.into()) } else { Ok(number) }
     }
 
@@ -90,12 +90,12 @@ impl<F: Flash> Jffs2<F> {
         let id = match self.put_inode(cx, &node, data, false) {
             Ok(id) => id,
             Err(error) => {
-                self.caches.remove(&ino);
+                self.caches.remove(ino);
                 return Err(error);
             }
         };
         inode.metadata = Some(id);
-        self.inodes.insert(ino, inode);
+        self.inodes.insert(ino, Box::new(inode));
         if let Err(error) = self.add_name(cx, dir_number, name, ino, file_type, Purpose::Write) {
             self.cache(ino).links = 0;
             if !error.is_power_loss() {
@@ -161,7 +161,7 @@ impl<F: Flash> Jffs2<F> {
     /// Marks nodes of a directory on flash that a mount found to be obsolete, for power failed before they were marked. Linux
     /// leaves them alone, and a name that is removed may be there again after the next mount, as it was before.
     fn mark_older(&mut self, cx: &mut Cx, dir: u32) -> Result<()> {
-        let nodes = self.caches.get(&dir).map(|cache| cache.nodes.clone()).unwrap_or_default();
+        let nodes = self.caches.get(dir).map(|cache| cache.nodes.clone()).unwrap_or_default();
         for id in nodes {
             if self.blocks.node(id).state == NodeState::Obsolete && self.marks_obsolete() {
                 self.mark_obsolete(cx, id)?;
@@ -180,7 +180,7 @@ impl<F: Flash> Jffs2<F> {
         if file_type == FileType::Directory {
             return Err(FsError::NotPermitted { ino }.into());
         }
-        if self.caches.get(&number).is_none_or(|cache| cache.links == 0) {
+        if self.caches.get(number).is_none_or(|cache| cache.links == 0) {
             return Err(FsError::NoEntry { dir }.into());
         }
         self.add_name(cx, dir_number, name, number, file_type, Purpose::Write)?;
@@ -223,7 +223,7 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn delete(&mut self, cx: &mut Cx, ino: u32) -> Result<()> {
         self.complete();
         self.delete_xattrs(ino);
-        let Some(inode) = self.inodes.remove(&ino) else { return Ok(()) };
+        let Some(inode) = self.inodes.remove(ino) else { return Ok(()) };
         self.pages.cut(ino, 0);
         let names = inode.names.values().map(|name| name.node);
         let nodes: Vec<u32> = inode.nodes.keys().copied().chain(inode.metadata).chain(names).collect();
@@ -237,7 +237,7 @@ impl<F: Flash> Jffs2<F> {
     fn is_below(&self, inner: u32, outer: u32) -> bool {
         let (mut at, mut steps) = (inner, 0);
         while at != outer {
-            match self.caches.get(&at) {
+            match self.caches.get(at) {
                 Some(cache) if at != ROOT_INO && cache.links > 0 && steps < self.caches.len() => at = cache.links,
                 _ => return false,
             }
@@ -292,7 +292,7 @@ impl<F: Flash> Jffs2<F> {
                 _ => {}
             }
         }
-        if self.caches.get(&to).is_none_or(|cache| cache.links == 0) {
+        if self.caches.get(to).is_none_or(|cache| cache.links == 0) {
             return Err(FsError::NoEntry { dir: new_dir }.into());
         }
         // Both nodes have room, or none is written. Linux looks for the second after the first, and may leave a hard link.

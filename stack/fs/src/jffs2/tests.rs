@@ -507,7 +507,7 @@ fn a_mount_leaves_the_first_and_the_last_node_of_a_file_to_be_copied_and_the_oth
         fs.write(&mut cx, ino, page * 4096, Payload::Bytes(&[7; 4096])).expect("there is space");
     }
     let states = |fs: &Jffs2<RamFlash>| {
-        let mut nodes: Vec<_> = fs.inodes[&2].nodes.iter().map(|(&id, node)| (node.offset, id)).collect();
+        let mut nodes: Vec<_> = fs.inodes[2].nodes.iter().map(|(&id, node)| (node.offset, id)).collect();
         nodes.sort_unstable();
         nodes.into_iter().map(|(_, id)| fs.blocks.node(id).state).collect::<Vec<_>>()
     };

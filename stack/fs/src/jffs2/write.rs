@@ -117,12 +117,12 @@ impl<F: Flash> Jffs2<F> {
 
     /// An inode that is in memory.
     pub(super) fn inode(&mut self, ino: u32) -> &mut Inode {
-        self.inodes.get_mut(&ino).expect("it was loaded, and nothing has dropped it")
+        self.inodes.get_mut(ino).expect("it was loaded, and nothing has dropped it")
     }
 
     /// Puts the data of a node into its inode, in the place of what was there.
     pub(super) fn insert_data(&mut self, cx: &mut Cx, ino: u32, id: u32, node: &InodeNode) -> Result<()> {
-        let inode = self.inodes.get_mut(&ino).expect("it was loaded");
+        let inode = self.inodes.get_mut(ino).expect("it was loaded");
         let mut dropped = inode.insert(&mut self.blocks, id, node.offset, node.covers());
         dropped.extend(inode.metadata.take());
         for old in dropped {

@@ -29,22 +29,8 @@ impl<S: Store> Array<S> {
         offset: u32,
         buf: &mut [u8],
     ) -> Result<ReadStatus, FlashError> {
-        if !self.powered {
-            return Err(FlashError::PowerLost);
-        }
         let len = u32::try_from(buf.len()).unwrap_or(u32::MAX);
-        if !self.in_bounds(peb, offset, len, 1) {
-            return Err(FlashError::OutOfBounds { peb, offset, len });
-        }
-        let price = self.config.host.cpu.copy(len.into());
-        let power = self.take_time(cx, false, |clockwork, geometry, cx| {
-            clockwork.read(cx, geometry, peb.0, offset, len);
-            cx.spend(price);
-        });
-        if !matches!(power, Power::Stays) {
-            return Err(self.lose_power());
-        }
-        self.count_read(offset, len);
+        self.begin_read(cx, peb, offset, len)?;
         self.store.read(peb, offset, buf);
         let block = self.blocks[peb.at()];
         let mut torn = Ok(());
@@ -64,6 +50,26 @@ impl<S: Store> Array<S> {
             _ => Ok(ReadStatus::default()),
         };
         torn.and(status)
+    }
+
+    /// All of a read but what the cells hold, and whether that can be read.
+    pub(super) fn begin_read(&mut self, cx: &mut Cx, peb: Peb, offset: u32, len: u32) -> Result<(), FlashError> {
+        if !self.powered {
+            return Err(FlashError::PowerLost);
+        }
+        if !self.in_bounds(peb, offset, len, 1) {
+            return Err(FlashError::OutOfBounds { peb, offset, len });
+        }
+        let price = self.config.host.cpu.copy(len.into());
+        let power = self.take_time(cx, false, |clockwork, geometry, cx| {
+            clockwork.read(cx, geometry, peb.0, offset, len);
+            cx.spend(price);
+        });
+        if !matches!(power, Power::Stays) {
+            return Err(self.lose_power());
+        }
+        self.count_read(offset, len);
+        Ok(())
     }
 
     /// Reads torn cells: flips unstable bits, and fails where ECC sees the tear.

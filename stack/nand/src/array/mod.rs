@@ -530,6 +530,22 @@ impl<S: Store> Flash for Array<S> {
         Ok(ReadStatus::default())
     }
 
+    fn reads_erased(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        len: u32,
+        buffer: &mut Vec<u8>,
+    ) -> Result<bool, FlashError> {
+        let is_whole = |block: &Block| block.flags & TORN == 0 && self.faults.is_none();
+        if self.blocks.get(peb.at()).is_some_and(is_whole) && self.store.is_known_erased(peb) {
+            return self.begin_read(cx, peb, offset, len).map(|()| true);
+        }
+        buffer.resize(len as usize, 0);
+        self.read(cx, peb, offset, buffer).map(|_| is_erased(buffer))
+    }
+
     #[inline(always)]
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         if self.careful {

@@ -90,6 +90,11 @@ impl Store for AnyStore<'_> {
         each!(self, store => store.programmed_end(peb))
     }
 
+    #[inline]
+    fn is_known_erased(&self, peb: Peb) -> bool {
+        each!(self, store => store.is_known_erased(peb))
+    }
+
     fn keeps_oob(&self) -> bool {
         each!(self, store => store.keeps_oob())
     }

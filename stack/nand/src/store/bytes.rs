@@ -125,6 +125,11 @@ impl Store for Bytes {
         self.blocks[peb.at()] = (end > 0).then(|| Arc::new(data[..end].to_vec()));
     }
 
+    #[inline]
+    fn is_known_erased(&self, peb: Peb) -> bool {
+        self.blocks[peb.at()].is_none()
+    }
+
     fn programmed_end(&self, peb: Peb) -> u32 {
         self.blocks[peb.at()].as_ref().map_or(0, |cells| end_of_data(cells) as u32)
     }

@@ -50,6 +50,12 @@ pub trait Store: sealed::Sealed {
     /// One past the block's last byte that is not 0xFF; 0 for an erased block.
     fn programmed_end(&self, peb: Peb) -> u32;
 
+    /// Whether nothing was programmed since the block was erased, as far as that is known at once: an erased block of which it is not
+    /// known has `false`.
+    fn is_known_erased(&self, _: Peb) -> bool {
+        false
+    }
+
     /// Whether OOB bytes are kept.
     fn keeps_oob(&self) -> bool;
 

@@ -31,11 +31,10 @@ impl Block {
 
     /// Programs a part of a unit.
     fn program(&mut self, unit: usize, begin: usize, data: Payload<'_>) {
-        let clears_all = match data {
-            Payload::Bytes(bytes) if is_erased(bytes) => return,
-            Payload::Bytes(bytes) => is_zero(bytes),
-            Payload::Length(_) => true,
-        };
+        let clears_all = clears_all(data);
+        if !clears_all && matches!(data, Payload::Bytes(bytes) if is_erased(bytes)) {
+            return;
+        }
         let held = match self.units[unit] {
             ZERO => return,
             ERASED if clears_all && data.len() as usize == UNIT => {
@@ -50,6 +49,16 @@ impl Block {
             place => &mut self.cells[place as usize],
         };
         and_into(&mut held[begin..begin + data.len() as usize], data);
+    }
+
+    /// Programs whole units to zeroes.
+    fn clear(&mut self, units: Range<usize>) {
+        for unit in &mut self.units[units] {
+            match *unit {
+                ERASED | ZERO => *unit = ZERO,
+                place => self.cells[place as usize].fill(0),
+            }
+        }
     }
 
     fn read(&self, unit: usize, begin: usize, buf: &mut [u8]) {
@@ -88,6 +97,14 @@ impl Sparse {
     }
 }
 
+/// Whether data have every bit clear.
+fn clears_all(data: Payload<'_>) -> bool {
+    match data {
+        Payload::Bytes(bytes) => is_zero(bytes),
+        Payload::Length(_) => true,
+    }
+}
+
 /// Calls `each` with every unit that `len` bytes at `offset` touch, where they begin in it, and which of them those are.
 #[inline]
 fn by_unit(offset: u32, len: usize, mut each: impl FnMut(usize, usize, Range<usize>)) {
@@ -122,6 +139,10 @@ impl Store for Sparse {
     #[inline]
     fn program(&mut self, peb: Peb, offset: u32, data: Payload<'_>) {
         let block = self.blocks[peb.at()].get_or_insert_with(|| Block::erased(self.peb_bytes));
+        let (begin, end) = (offset as usize, (offset + data.len()) as usize);
+        if begin.is_multiple_of(UNIT) && end.is_multiple_of(UNIT) && clears_all(data) {
+            return block.clear(begin / UNIT..end / UNIT);
+        }
         by_unit(offset, data.len() as usize, |unit, begin, part| {
             block.program(unit, begin, data.part(part.start as u32, part.len() as u32));
         });
@@ -138,6 +159,11 @@ impl Store for Sparse {
         if end > 0 {
             self.program(peb, 0, Payload::Bytes(&data[..end]));
         }
+    }
+
+    #[inline]
+    fn is_known_erased(&self, peb: Peb) -> bool {
+        self.blocks[peb.at()].is_none()
     }
 
     fn programmed_end(&self, peb: Peb) -> u32 {

@@ -2,14 +2,14 @@
 
 use std::io;
 
-use sim::seam::{Flash, Geometry, Medium, Payload};
+use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, is_erased};
 use sim::{Cx, Peb, Seed};
 
 use super::{NAND, NOR};
 use crate::image::{Guess, check_length, dump_bytes};
 use crate::{
-    AnyStore, Array, ArrayConfig, Blank, Buffer, Bytes, Mapped, Overlay, PageOrder, Pairing, PowerCut, PrefixBytes,
-    Sparse, Store, Tear,
+    AnyStore, Array, ArrayConfig, Blank, Buffer, Bytes, Ecc, FaultPlan, Mapped, NandsimFaults, Overlay, PageOrder,
+    Pairing, PowerCut, PrefixBytes, Sparse, Store, Tear,
 };
 
 /// A hundred things done to an array, the same for every store of the same seed.
@@ -138,6 +138,51 @@ fn all_stores_keep_the_same() {
             }
         }
     }
+}
+
+/// One of two equal arrays reads, the other one is asked whether a range is erased: whatever became of the cells, and whether bits
+/// flip. Each read counts.
+#[test]
+fn whether_a_range_is_erased_is_what_a_read_of_it_shows() {
+    fn compare<S: Store>(make: impl Fn() -> Array<S>, seed: u64) -> (u32, u32) {
+        let (mut read, mut asked) = (make(), make());
+        busy(&mut read, seed);
+        busy(&mut asked, seed);
+        let cx = &mut Cx::new();
+        let (mut erased, mut failed) = (0, 0);
+        for place in 0..4 * 8 {
+            let (peb, offset, len) = (Peb(place / 8), place % 8 * 512, 512 - place * 4);
+            let (mut bytes, mut buffer) = (vec![1; len as usize], vec![7; 9]);
+            let expected = read.read(cx, peb, offset, &mut bytes).map(|_| is_erased(&bytes));
+            assert_eq!(asked.reads_erased(cx, peb, offset, len, &mut buffer), expected, "{peb}, {offset}, seed {seed}");
+            if expected.is_err() {
+                assert_eq!(buffer, bytes, "{peb}, {offset}, seed {seed}");
+            }
+            assert_eq!(asked.reads(), read.reads());
+            erased += u32::from(expected == Ok(true));
+            failed += u32::from(expected.is_err());
+        }
+        let beyond = asked.reads_erased(cx, Peb(3), 4096 - 100, 101, &mut Vec::new());
+        assert_eq!(beyond, Err(FlashError::OutOfBounds { peb: Peb(3), offset: 3996, len: 101 }));
+        asked.power_off();
+        assert_eq!(asked.reads_erased(cx, Peb(2), 0, 512, &mut Vec::new()), Err(FlashError::PowerLost));
+        (erased, failed)
+    }
+    let bitflips = NandsimFaults { bitflips: 9, ..NandsimFaults::default() };
+    let faults = FaultPlan { nandsim: bitflips, ..FaultPlan::none(Seed(1)) };
+    let (mut erased, mut failed) = (0, 0);
+    for seed in 0..40 {
+        for faults in [None, Some(faults.clone())] {
+            let ecc = faults.as_ref().map(|_| Ecc::new(4, 512));
+            let config = ArrayConfig { faults, ecc, ..ArrayConfig::plain(NAND) };
+            let of_bytes = compare(|| Array::new(config.clone(), Bytes::new()), seed);
+            assert_eq!(compare(|| Array::new(config.clone(), AnyStore::from(Sparse::new())), seed), of_bytes);
+            let mapped = || Mapped::erased(NAND, vec![0; 16_384], false).unwrap();
+            assert_eq!(compare(|| Array::new(config.clone(), mapped()), seed), of_bytes);
+            (erased, failed) = (erased + of_bytes.0, failed + of_bytes.1);
+        }
+    }
+    assert!(erased > 100 && failed > 3, "{erased} ranges were erased, {failed} reads failed");
 }
 
 /// By hand: a full block of zeroes is a table of 4 bytes for each 128, and each 128 bytes that are not all zero take theirs.

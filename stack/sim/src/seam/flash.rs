@@ -17,10 +17,8 @@ pub fn is_zero(bytes: &[u8]) -> bool {
 
 #[inline(always)]
 fn are_all(bytes: &[u8], value: u8) -> bool {
-    // 64 bytes between two branches, so that the compiler takes them in few instructions.
-    let (lines, tail) = bytes.as_chunks::<64>();
-    let all = |line: &[u8]| line.iter().fold(0, |others, byte| others | byte ^ value) == 0;
-    lines.iter().all(|line| all(line)) && all(tail)
+    // All are as the first one, which the C library compares faster than a loop does.
+    bytes.first().is_none_or(|&first| first == value && bytes[1..] == bytes[..bytes.len() - 1])
 }
 
 /// Kind of cells; it decides the rules of programming.
@@ -183,6 +181,21 @@ pub trait Flash {
     /// Reads `buf.len()` bytes of `peb` at `offset`.
     /// Errors: `PowerLost`; `Uncorrectable`, with the uncorrected contents in `buf`; `OutOfBounds`.
     fn read(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError>;
+
+    /// Reads `len` bytes of `peb` at `offset`, and says whether every one is 0xFF. `buffer` is where they are looked at, unless the
+    /// flash knows without that; the read takes as long.
+    /// Errors: as [`read`](Self::read); what it leaves is in `buffer` then.
+    fn reads_erased(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        len: u32,
+        buffer: &mut Vec<u8>,
+    ) -> Result<bool, FlashError> {
+        buffer.resize(len as usize, 0);
+        self.read(cx, peb, offset, buffer).map(|_| is_erased(buffer))
+    }
 
     /// Programs `data` at `offset`; both ends are at sub-page boundaries.
     /// Errors: `PowerLost` (the pages may be torn), `ProgramFailed`, and breaches of the rules.

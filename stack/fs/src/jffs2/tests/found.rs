@@ -164,7 +164,7 @@ fn a_block_without_room_for_its_summary_is_written_to_its_end() {
         assert_eq!(fs.blocks.first(List::Next), Some(0));
         fs.write(&mut cx, Ino(2), data.len() as u64, Payload::Bytes(&[8; 1000])).expect("there is space");
         let of_block = |fs: &Jffs2<RamFlash>| {
-            let mut nodes = fs.inodes[&2].nodes.iter();
+            let mut nodes = fs.inodes[2].nodes.iter();
             let is_new = |(id, node): &(&u32, &inode::DataNode)| node.offset > 0 && fs.blocks.node(**id).block == 0;
             nodes.find(is_new).map(|(_, node)| node.len)
         };

@@ -70,7 +70,7 @@ fn an_open_file_without_a_name_stays_though_many_others_come() {
     fs.open(&mut cx, file).expect("it is there");
     fs.unlink(&mut cx, Ino(1), b"a").expect("it is there");
     for ino in 1_000..=1_000 + MOST_INODES as u32 {
-        fs.inodes.insert(ino, Inode::new(ino, FileType::Regular));
+        fs.inodes.insert(ino, Inode::new(ino, FileType::Regular).into());
     }
     let mut bytes = [0; 5];
     assert_eq!(fs.read(&mut cx, file, 0, ReadInto::Bytes(&mut bytes)), Ok(4));
@@ -123,12 +123,12 @@ fn damaged_data_are_not_copied() {
     for is_open in [false, true] {
         let (mut fs, mut cx, file) = spoiled(0, false);
         if !is_open {
-            fs.inodes.remove(&(file.0 as u32));
+            fs.inodes.remove(file.0 as u32);
         }
         let block = close(&mut fs);
         let error = (0..100).find_map(|_| fs.collect(&mut cx).err());
         assert!(error.is_some(), "the data cannot be moved");
-        let places: Vec<u32> = fs.inodes[&2].nodes.keys().map(|&id| fs.blocks.node(id).block).collect();
+        let places: Vec<u32> = fs.inodes[2].nodes.keys().map(|&id| fs.blocks.node(id).block).collect();
         assert_eq!(places, [block], "open: {is_open}");
     }
 }
