@@ -12,8 +12,9 @@
 //! An erase begins at the first page: an eraseblock whose first page does not match its tag counts as empty, because all
 //! its valid data were elsewhere before the erase began. A block that looks erased cannot be distinguished from one whose
 //! erase was interrupted late, so every such block is erased again before it is programmed. A page-level layer programs
-//! no further pages of a block that was open. A log-block layer does, if the next page looks erased, because its merges
-//! need the space.
+//! no further pages of a block that was open. A log-block layer does, because its merges need the space, if the next page
+//! looks erased and none of the block's eraseblocks begins with a torn page: pages behind that would be dropped with it
+//! at the next power-on.
 //!
 //! A program failure followed by a power loss before the data are programmed elsewhere is a double fault: the previous
 //! version may then be lost as well.
