@@ -49,8 +49,9 @@ pub struct Scan {
     pub pages: Vec<(u32, Option<(u32, u64)>)>,
     /// Physical pages whose contents are lost.
     pub lost: Vec<u32>,
-    /// Blocks that may take no more pages before they are erased: of one of their eraseblocks the first page is torn. What is written
-    /// behind it the next power-on could not tell from what an interrupted erase leaves.
+    /// Blocks that may take no more pages before they are erased: of one of their eraseblocks the first page is torn, or looks erased
+    /// though a page was programmed after it. An erase of the block was interrupted, or what is written behind the page the next power-on
+    /// could not tell from what an interrupted erase leaves.
     pub closed: Vec<u32>,
 }
 
@@ -233,7 +234,9 @@ impl<F: Flash> Cells<F> {
         recovered: &mut RecoveryStats,
     ) -> Result<Option<u32>, FlashError> {
         let mut read: Vec<(u32, Option<Tag>)> = Vec::new();
-        let (mut erases, mut begins_torn) = (None, false);
+        let (mut erases, before) = (None, scan.pages.len());
+        // The first page of an eraseblock that holds nothing.
+        let mut empty = None;
         for plane in 0..self.shape().unit_planes() {
             let tags = match earlier.get(self.peb(unit, block, plane).at()) {
                 Some(Some(known)) if from == 0 => {
@@ -247,7 +250,9 @@ impl<F: Flash> Cells<F> {
                     &read
                 }
             };
-            begins_torn |= from <= plane && matches!(tags.first(), Some((_, None)));
+            if from <= plane && !matches!(tags.first(), Some((_, Some(_)))) {
+                empty = empty.or(Some(block * self.shape().unit_pages() + plane));
+            }
             for &(ppn, tag) in tags {
                 let version = |tag: &Tag| if self.known_bad.ignore_versions { 0 } else { tag.version };
                 let held = tag.as_ref().filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, version(tag)));
@@ -260,7 +265,10 @@ impl<F: Flash> Cells<F> {
                 }
             }
         }
-        scan.closed.extend(begins_torn.then_some(block));
+        let last = scan.pages[before..].iter().map(|&(ppn, _)| ppn).max();
+        if empty.is_some() && empty <= last {
+            scan.closed.push(block);
+        }
         Ok(erases)
     }
 
