@@ -2,8 +2,8 @@
 //!
 //! The newest page of a logical page is the one with the highest sequence number. Copies may carry the number of their
 //! source: if two pages have the same number, blocks whose pages all have another copy elsewhere are dropped first,
-//! lowest block number first. Then the page in the block with the highest sequence number of all counts, the lowest
-//! page on a tie.
+//! those that take no more pages before others, then the lowest block number. Then the page in the block with the
+//! highest sequence number of all counts, the lowest page on a tie.
 //!
 //! Roles are derived from the contents. Blocks are considered in the order of their newest page. The first whose valid
 //! pages are at their offsets and of one logical block becomes its data block. Of the others the newest become log
@@ -60,13 +60,13 @@ impl<P: LogPolicy> Hybrid<P> {
                 None => return refuse("block", block.into(), format!("below {}", ftl.blocks.len())),
             }
         }
-        ftl.map_newest(&tags);
+        ftl.map_newest(&tags, closed);
         ftl.give_roles(&tags);
         ftl.gather_free();
         Ok(ftl)
     }
 
-    fn map_newest(&mut self, tags: &[Option<(u32, u64)>]) {
+    fn map_newest(&mut self, tags: &[Option<(u32, u64)>], closed: &[u32]) {
         // For each logical page: the highest sequence number, and how many pages have it.
         let mut best: Vec<(u64, u32)> = vec![(0, 0); self.l2p.len()];
         for &(lpn, seq) in tags.iter().flatten() {
@@ -80,7 +80,9 @@ impl<P: LogPolicy> Hybrid<P> {
         }
         let pages = self.config.pages;
         let mut kept = Vec::new();
-        for (block, tags) in (0..).zip(tags.chunks(pages as usize)) {
+        let others = (0..self.config.blocks).filter(|block| !closed.contains(block));
+        for block in closed.iter().copied().chain(others) {
+            let tags = &tags[(block * pages) as usize..((block + 1) * pages) as usize];
             let newest = || tags.iter().flatten().filter(|&&(lpn, seq)| best[lpn as usize].0 == seq);
             // If a block has the same page twice, one of the two may be the only other copy: then the block is kept.
             if newest().next().is_some() && newest().all(|&(lpn, _)| best[lpn as usize].1 > 1) {
