@@ -335,7 +335,7 @@ fn a_processor_by_name_has_its_price_of_the_bus() {
     assert_eq!(price("host"), 0.0);
 }
 
-/// The mount reads the volume; how many PEBs the attach reads before it is of no account.
+/// The mount reads the volume; it does not matter how many PEBs the attach read before.
 #[test]
 fn a_mount_begins_when_the_attach_has_ended() {
     let part = |pebs: u32, part: &str| {

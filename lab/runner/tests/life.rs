@@ -62,7 +62,7 @@ fn level_wear_is_over_all_blocks_also_those_that_were_never_erased() {
 
 /// Ten erasures a block, not ten of the device.
 #[test]
-fn how_uneven_wear_is_is_told_after_ten_erasures_of_each_block() {
+fn lives_by_uneven_wear_need_ten_erasures_of_each_block() {
     let has_first = |count| life(&[count; 20], 0).value("life.first.p50_years").is_ok();
     assert_eq!([1, 9, 10].map(has_first), [false, false, true]);
     assert!(life(&[9; 20], 0).value("life.level_first.p50_years").is_ok());
@@ -94,7 +94,7 @@ fn the_reserve_of_raw_flash_is_what_ubi_keeps_for_bad_blocks() {
 
 /// Of a flash that was worn before the run shows only a part of the wear.
 #[test]
-fn no_life_is_told_of_flash_that_was_worn_before() {
+fn flash_that_was_worn_before_has_no_life_in_the_answer() {
     let answer = |faults: &str| {
         let found = Prepared::resolve(&format!("{LOGS}[faults]\nwear_out = true\n{faults}"), &[]).unwrap();
         report::answer::of(&found.run(None, &mut |_| ()).unwrap()).join(" ")

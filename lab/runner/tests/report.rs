@@ -1,4 +1,4 @@
-//! What pages, sentences and other programs are told of a result, against the result itself.
+//! Pages, sentences and documents for other programs, against the result that they are of.
 
 use runner::measure::{Metrics, Outcome};
 use runner::parts::Library;
@@ -80,7 +80,7 @@ fn a_thousand_years_are_a_thousand_of_365_and_a_quarter_days() {
 }
 
 #[test]
-fn why_a_run_ended_is_told_with_the_number_that_it_reached() {
+fn why_a_run_ended_is_said_with_the_number_that_it_reached() {
     let flash = "title = 't'\n[nand]\npebs = 128\npeb_bytes = 32768\npage_bytes = 1024\ndelays = 'on'\n[fs]\ncompression = 'none'\n\
                  [sysbench]\nfile_num = 1\nfile_total_bytes = 65536\nfile_block_bytes = 4096\nmax_requests = 0\n[stop]\n";
     let found = run(&format!("{flash}steps = 2000\n"));
@@ -93,9 +93,9 @@ fn why_a_run_ended_is_told_with_the_number_that_it_reached() {
     assert_eq!(ended::of(&found), format!("The run ended after {} of virtual time.", span(ns)));
 }
 
-/// Without ECC nobody notices wrong bits, but they are told.
+/// Without ECC nobody notices wrong bits, but the answer has their number.
 #[test]
-fn wrong_bits_without_ecc_are_told() {
+fn wrong_bits_without_ecc_are_in_the_answer() {
     let found = run("title = 't'\n[nand]\npebs = 64\n[ubi]\nfastmap = false\n[workload]\nkind = 'volumes'\n\
                      [workload.volume.root]\npattern = 'static'\nsize_bytes = 1_000_000\nreads_per_day = 24\n\
                      [faults]\necc_bits = 0\nbitflips = 1\n[stop]\ndays = 1\n");
@@ -155,7 +155,9 @@ fn a_chart_of_a_sweep_has_means_over_its_seeds_at_their_places() {
     assert_eq!(z, [[at(1.0, 16.0), at(1.0, 32.0)], [at(4.0, 16.0), at(4.0, 32.0)]]);
     let lines = &document["lines"][0];
     assert!(lines["title"].as_str().unwrap().ends_with("mean over 3 seeds"), "{lines}");
-    for series in lines["series"].as_array().unwrap() {
+    let series = lines["series"].as_array().unwrap();
+    assert_eq!(series.len(), 2);
+    for series in series {
         let values: Vec<f64> = serde_json::from_value(series["values"].clone()).unwrap();
         let expected = match (lines["x"]["label"].as_str().unwrap(), series["name"].as_str().unwrap()) {
             ("ssd.front.depth", "workload.depth 1") => [at(1.0, 16.0), at(1.0, 32.0)],

@@ -10,14 +10,14 @@ fn export(read_only: bool) -> Export {
     Export { name: "live".to_owned(), bytes: 1 << 20, least: 512, preferred: 4096, most: 65_536, read_only }
 }
 
-/// A session whose handshake is done by EXPORT_NAME, and what it was told: size and flags.
+/// A session whose handshake is done by EXPORT_NAME, and the reply: size and flags.
 fn opened(export: &Export) -> (Session, Vec<u8>) {
     let mut session = Session::greet(&mut Vec::new());
-    let mut told = Vec::new();
+    let mut reply_bytes = Vec::new();
     for bytes in [&b"\0\0\0\x03"[..], b"IHAVEOPT\0\0\0\x01\0\0\0\0"] {
-        assert_eq!(session.step(export, bytes, &mut told), (bytes.len(), Step::On));
+        assert_eq!(session.step(export, bytes, &mut reply_bytes), (bytes.len(), Step::On));
     }
-    (session, told)
+    (session, reply_bytes)
 }
 
 fn request(flags: u16, command: u16, offset: u64, length: u32, read_only: bool) -> Request {
@@ -40,9 +40,9 @@ fn request(flags: u16, command: u16, offset: u64, length: u32, read_only: bool) 
 fn an_export_offers_what_it_can() {
     let bits = |bits: &[u32]| bits.iter().fold(0u16, |all, bit| all | 1 << bit);
     for (read_only, flags) in [(false, bits(&[0, 2, 3, 5, 6, 7, 8])), (true, bits(&[0, 1, 2, 7, 8]))] {
-        let (_, told) = opened(&export(read_only));
-        assert_eq!(told[..8], (1u64 << 20).to_be_bytes());
-        assert_eq!(told[8..10], flags.to_be_bytes(), "read-only: {read_only}");
+        let (_, reply_bytes) = opened(&export(read_only));
+        assert_eq!(reply_bytes[..8], (1u64 << 20).to_be_bytes());
+        assert_eq!(reply_bytes[8..10], flags.to_be_bytes(), "read-only: {read_only}");
     }
 }
 
@@ -81,7 +81,7 @@ fn a_request_that_cannot_be_done_gets_the_error_of_its_kind() {
 
 /// Source: "Structured reply chunk message" of `proto.md`: bit 15 of the type says that it is an error.
 #[test]
-fn an_error_is_told_apart_from_data() {
+fn a_chunk_says_whether_it_is_an_error() {
     let bytes = |write: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = Vec::new();
         write(&mut bytes);

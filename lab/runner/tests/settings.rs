@@ -82,7 +82,7 @@ fn only_the_second_version_of_hpb_has_pre_requests() {
 
 /// IDENTIFY word 82, bit 5: a drive without a buffer has no write cache to turn off.
 #[test]
-fn a_drive_tells_of_a_write_cache_only_where_it_has_a_buffer() {
+fn a_drive_has_a_write_cache_only_where_it_has_a_buffer() {
     for (text, has) in [
         ("front.write_cache = true\n", false),
         ("front.write_cache = true\ncache.policy = 'lru'\ncache.mib = 1\n", true),

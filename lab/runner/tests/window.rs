@@ -196,7 +196,7 @@ fn faults_of_the_preconditioning_are_no_faults_of_the_run() {
 
 /// A read of a page needs a map page only where the map has it not in memory; writes need them too.
 #[test]
-fn map_reads_are_told_by_read_of_the_host() {
+fn map_reads_are_counted_by_read_of_the_host() {
     let found = run("ftl.mapping = 'dftl'\nftl.map_cache_kib = 16\n[precondition]\nkind = 'sequential'\n\
                      [workload]\nrw = 'randrw'\nread_percent = 20\nrequests = 4000\n");
     let (reads, maps) = (of(&found, "flash.host_reads"), of(&found, "map.reads"));

@@ -46,6 +46,8 @@ pub(crate) const fn life(stamp: u64) -> u64 {
 pub struct Held {
     /// Logical page of the unit, or [`NONE`](crate::ftl::NONE).
     pub lpn: u32,
+    /// Whether the page is padding, because the logical page was unmapped.
+    pub padding: bool,
     /// Version of the source if the page is a copy; `None`: a new version.
     pub version: Option<u64>,
     /// Erase count of the block.
@@ -222,6 +224,7 @@ impl<F: Flash> Cells<F> {
         let version = held.version.unwrap_or(self.stamp);
         let tag = Tag {
             lpn: held.lpn,
+            padding: held.padding,
             version,
             stamp: self.stamp,
             erases: held.erases,

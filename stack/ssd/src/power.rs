@@ -11,10 +11,12 @@
 //!
 //! An erase begins at the first page: an eraseblock whose first page does not match its tag counts as empty, because all
 //! its valid data were elsewhere before the erase began. A block that looks erased cannot be distinguished from one whose
-//! erase was interrupted late, so every such block is erased again before it is programmed. A page-level layer programs
-//! no further pages of a block that was open. A log-block layer does, because its merges need the space, if the next page
-//! looks erased and none of the block's eraseblocks begins with a torn page: pages behind that would be dropped with it
-//! at the next power-on.
+//! erase was interrupted late, so every such block is erased again before it is programmed. Where a block looks erased or
+//! counts as empty on one plane, and has pages of later rows, it counts as empty on all.
+//!
+//! A page-level layer programs no further pages of a block that was open. A log-block layer does, because its merges need
+//! the space, if the next page looks erased and no eraseblock of the block begins with a page that is torn or looks erased:
+//! at the next power-on pages behind that would count as erased with it.
 //!
 //! A program failure followed by a power loss before the data are programmed elsewhere is a double fault: the previous
 //! version may then be lost as well.
@@ -22,7 +24,10 @@
 //! With checkpoints ([`CheckpointRegions`]), only the blocks opened and the pages handed out since the newest complete
 //! checkpoint are scanned. Of every other block the first page shows that it has not been erased since.
 //!
-//! A trim is not recorded in the cells: a page that was trimmed and not written since may have its old contents again.
+//! A trim is not recorded in the cells: a page that was trimmed and not written since may have its old contents again. Where
+//! a log-block layer has programmed padding for want of the page, the tag of the padding says so, and older contents are not
+//! mapped: otherwise a block that was merged before the loss of power would not be complete, and could not be completed where
+//! no block is free.
 //!
 //! Knows tags, checkpoint images and blocks. Does not know how a layer maps: the caller's `rebuild` function does.
 
@@ -49,9 +54,9 @@ pub struct Scan {
     pub pages: Vec<(u32, Option<(u32, u64)>)>,
     /// Physical pages whose contents are lost.
     pub lost: Vec<u32>,
-    /// Blocks that may take no more pages before they are erased: of one of their eraseblocks the first page is torn, or looks erased
-    /// though a page was programmed after it. An erase of the block was interrupted, or what is written behind the page the next power-on
-    /// could not tell from what an interrupted erase leaves.
+    /// Blocks that may take no more pages before they are erased: the first page of one of their eraseblocks is torn, or looks erased
+    /// though a page behind it was programmed. What is written behind it the next power-on could not tell from what an interrupted
+    /// erase leaves.
     pub closed: Vec<u32>,
 }
 
@@ -75,6 +80,8 @@ pub struct RecoveryStats {
 pub struct ScannedBlock {
     /// Its programmed pages: physical page, and the tag that its contents are known by.
     tags: Vec<(u32, Option<Tag>)>,
+    /// Whether it counts as empty, because it looks erased or its first page is not what its tag says.
+    is_empty: bool,
     reads: RecoveryStats,
 }
 
@@ -115,6 +122,29 @@ pub enum PowerOnError<E> {
     Shape(#[from] ShapeError),
 }
 
+/// A program that a tag records.
+struct Program {
+    lpn: u32,
+    stamp: u64,
+    padding: bool,
+}
+
+/// Removes the logical pages whose last program was padding: they had been trimmed.
+fn drop_trimmed(scan: &mut Scan, mut programs: Vec<Program>) {
+    if programs.iter().all(|program| !program.padding || program.lpn == NONE) {
+        return;
+    }
+    programs.sort_unstable_by_key(|program| (program.lpn, program.stamp));
+    let last = programs.chunk_by(|program, next| program.lpn == next.lpn).filter_map(<[Program]>::last);
+    let trimmed: Vec<u32> = last.filter(|program| program.padding).map(|program| program.lpn).collect();
+    for (ppn, page) in &mut scan.pages {
+        if page.is_some_and(|(lpn, _)| trimmed.binary_search(&lpn).is_ok()) {
+            *page = None;
+            scan.lost.retain(|lost| lost != ppn);
+        }
+    }
+}
+
 /// Newest checkpoint of a unit.
 struct Checkpoint {
     image: Image,
@@ -141,6 +171,7 @@ impl<F: Flash> Cells<F> {
         };
         let kept: Vec<u32> = regions.into_iter().flat_map(CheckpointRegions::blocks).collect();
         let pages = Vec::with_capacity((shape.blocks * shape.unit_pages()) as usize);
+        let mut programs = Vec::new();
         let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages, ..Scan::default() };
         let mut known = vec![None; shape.blocks as usize];
         // From the checkpoint: the logical page of each physical page, and the physical pages whose contents were lost.
@@ -174,12 +205,13 @@ impl<F: Flash> Cells<F> {
                     scan.lost.extend(lost_then.iter().filter(|&&ppn| (first..first + from).contains(&ppn)));
                 }
             }
-            let erases = self.scan_block(unit, block, (from, earlier), &mut scan, recovered)?;
+            let erases = self.scan_block(unit, block, (from, earlier), &mut scan, &mut programs, recovered)?;
             known[block as usize] = known[block as usize].max(erases);
             if scan.pages.len() == before && !self.known_bad.trust_blank_blocks {
                 scan.pages.push((first, None));
             }
         }
+        drop_trimmed(&mut scan, programs);
         self.add_versions(unit, &mut scan.pages, &from_image, recovered)?;
         let sum: u64 = known.iter().flatten().map(|&erases| u64::from(erases)).sum();
         let mean = (sum / (known.iter().flatten().count() as u64).max(1)) as u32;
@@ -191,11 +223,12 @@ impl<F: Flash> Cells<F> {
     /// Errors: power is lost.
     pub fn scan_eraseblock(&mut self, unit: u32, block: u32, plane: u32) -> Result<ScannedBlock, FlashError> {
         let mut scanned = ScannedBlock::default();
-        self.scan_plane(unit, (block, plane), 0, &mut scanned.tags, &mut scanned.reads)?;
+        scanned.is_empty = self.scan_plane(unit, (block, plane), 0, &mut scanned.tags, &mut scanned.reads)?;
         Ok(scanned)
     }
 
-    /// Scans the pages of a block on a plane, from page `from` of the block on, into `tags`.
+    /// Scans the pages of a block on a plane, from page `from` of the block on, into `tags`. Returns whether the eraseblock counts as
+    /// empty.
     fn scan_plane(
         &mut self,
         unit: u32,
@@ -203,7 +236,7 @@ impl<F: Flash> Cells<F> {
         from: u32,
         tags: &mut Vec<(u32, Option<Tag>)>,
         recovered: &mut RecoveryStats,
-    ) -> Result<(), FlashError> {
+    ) -> Result<bool, FlashError> {
         let Shape { pages: rows, .. } = *self.shape();
         let (unit_pages, planes) = (self.shape().unit_pages(), self.shape().unit_planes());
         tags.clear();
@@ -231,33 +264,38 @@ impl<F: Flash> Cells<F> {
         block: u32,
         (from, earlier): (u32, &[Option<&ScannedBlock>]),
         scan: &mut Scan,
+        programs: &mut Vec<Program>,
         recovered: &mut RecoveryStats,
     ) -> Result<Option<u32>, FlashError> {
         let mut read: Vec<(u32, Option<Tag>)> = Vec::new();
-        let (mut erases, before) = (None, scan.pages.len());
-        // The first page of an eraseblock that holds nothing.
-        let mut empty = None;
+        let mut erases = None;
+        let first = block * self.shape().unit_pages();
+        let (pages_before, lost_before, programs_before) = (scan.pages.len(), scan.lost.len(), programs.len());
+        // Whether the block counts as empty on a plane, and the lowest first page of a plane that is torn or looks erased.
+        let (mut has_empty, mut damaged) = (false, None);
         for plane in 0..self.shape().unit_planes() {
-            let tags = match earlier.get(self.peb(unit, block, plane).at()) {
+            let (tags, is_empty) = match earlier.get(self.peb(unit, block, plane).at()) {
                 Some(Some(known)) if from == 0 => {
                     recovered.tags_read += known.reads.tags_read;
                     recovered.pages_read += known.reads.pages_read;
                     recovered.torn += known.reads.torn;
-                    &known.tags
+                    (&known.tags, known.is_empty)
                 }
                 _ => {
-                    self.scan_plane(unit, (block, plane), from, &mut read, recovered)?;
-                    &read
+                    let is_empty = self.scan_plane(unit, (block, plane), from, &mut read, recovered)?;
+                    (&read, is_empty)
                 }
             };
+            has_empty |= is_empty;
             if from <= plane && !matches!(tags.first(), Some((_, Some(_)))) {
-                empty = empty.or(Some(block * self.shape().unit_pages() + plane));
+                damaged = damaged.or(Some(first + plane));
             }
             for &(ppn, tag) in tags {
                 let version = |tag: &Tag| if self.known_bad.ignore_versions { 0 } else { tag.version };
-                let held = tag.as_ref().filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, version(tag)));
+                let held = tag.as_ref().filter(|tag| !tag.padding).map(|tag| (tag.lpn, version(tag)));
                 scan.pages.push((ppn, held));
                 if let Some(tag) = tag {
+                    programs.push(Program { lpn: tag.lpn, stamp: tag.stamp, padding: tag.padding });
                     self.stamped(tag.stamp);
                     scan.lost.extend(tag.lost.then_some(ppn));
                     let count = if self.known_bad.forget_erase_counts { 0 } else { tag.erases };
@@ -265,26 +303,32 @@ impl<F: Flash> Cells<F> {
                 }
             }
         }
-        let last = scan.pages[before..].iter().map(|&(ppn, _)| ppn).max();
-        if empty.is_some() && empty <= last {
-            scan.closed.push(block);
+        // Rows are programmed in order: one behind such a first page shows that an erase has begun. Within the first row the program of
+        // that page was interrupted.
+        let last = scan.pages[pages_before..].iter().map(|&(ppn, _)| ppn).max();
+        if has_empty && last >= Some(first + self.shape().unit_planes()) {
+            scan.pages[pages_before..].iter_mut().for_each(|page| page.1 = None);
+            scan.lost.truncate(lost_before);
+            programs.truncate(programs_before);
         }
+        scan.closed.extend((damaged.is_some() && damaged <= last).then_some(block));
         Ok(erases)
     }
 
     /// Removes the tags of pages that an interrupted program or erase has torn, in one eraseblock. `behind_others`: the
-    /// pages before them are known from a checkpoint.
+    /// pages before them are known from a checkpoint. Returns whether the eraseblock counts as empty.
     fn drop_torn(
         &mut self,
         unit: u32,
         behind_others: bool,
         tags: &mut [(u32, Option<Tag>)],
         recovered: &mut RecoveryStats,
-    ) -> Result<(), FlashError> {
+    ) -> Result<bool, FlashError> {
+        let mut is_empty = tags.is_empty() && !behind_others;
         if self.known_bad.trust_torn_pages {
-            return Ok(());
+            return Ok(is_empty);
         }
-        let Some(last) = tags.len().checked_sub(1) else { return Ok(()) };
+        let Some(last) = tags.len().checked_sub(1) else { return Ok(is_empty) };
         for at in 0..=last {
             let (ppn, Some(tag)) = tags[at] else { continue };
             // Whether power was lost after this page and before the next one.
@@ -300,6 +344,7 @@ impl<F: Flash> Cells<F> {
                 Contents::Other if at == 0 && !behind_others => {
                     recovered.torn += tags.len() as u64;
                     tags.iter_mut().for_each(|(_, tag)| *tag = None);
+                    is_empty = true;
                 }
                 Contents::Other | Contents::Unreadable => {
                     recovered.torn += 1;
@@ -307,7 +352,7 @@ impl<F: Flash> Cells<F> {
                 }
             }
         }
-        Ok(())
+        Ok(is_empty)
     }
 
     /// Whether a block has not been erased since a checkpoint, at which `handed_out` of its pages were handed out.

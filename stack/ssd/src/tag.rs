@@ -3,27 +3,29 @@
 //! ```text
 //! offset  bytes
 //!  0      8     0xFF: reserved for the factory's bad-block mark
-//!  8      4     logical page of the unit; 0xFFFF_FFFF for padding
+//!  8      4     logical page of the unit; of padding the one that was unmapped, or 0xFFFF_FFFF
 //! 12      8     version: grows with each write of the drive; a copy keeps its source's
 //! 20      8     stamp: grows with each program of the drive; the upper half with each power-on
-//! 28      4     erase count of the block; bit 31: the contents are lost, could not be read when they were copied here
+//! 28      4     erase count of the block; bit 31: the contents are lost, could not be read when they were copied here;
+//!               bit 30: padding
 //! 32      4     CRC-32 of the page's contents
 //! 36      4     CRC-32 of bytes 8 to 35
 //! ```
 //! Numbers are little-endian. The layout is nandlab's own: real ones are not published, but all need the first two.
 
-use crate::ftl::NONE;
-
 /// Size of a tag in OOB bytes, including those reserved for the bad-block mark.
 pub const OOB_BYTES: usize = 40;
 const AT: usize = 8;
 const LOST: u32 = 1 << 31;
+const PADDING: u32 = 1 << 30;
 
 /// Tag of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Logical page of the unit, or [`NONE`].
+    /// Logical page of the unit; of padding the one that was unmapped when it was programmed, or [`NONE`](crate::ftl::NONE).
     pub lpn: u32,
+    /// Whether the page is padding.
+    pub padding: bool,
     /// Version: grows with each write of the drive. A copy of a page has that of its source.
     pub version: u64,
     /// Stamp: grows with each program of the drive.
@@ -59,8 +61,8 @@ impl Tag {
         oob[8..12].copy_from_slice(&self.lpn.to_le_bytes());
         oob[12..20].copy_from_slice(&self.version.to_le_bytes());
         oob[20..28].copy_from_slice(&self.stamp.to_le_bytes());
-        let erases = self.erases & !LOST | if self.lost { LOST } else { 0 };
-        oob[28..32].copy_from_slice(&erases.to_le_bytes());
+        let marks = if self.lost { LOST } else { 0 } | if self.padding { PADDING } else { 0 };
+        oob[28..32].copy_from_slice(&(self.erases & !(LOST | PADDING) | marks).to_le_bytes());
         oob[32..36].copy_from_slice(&self.contents.to_le_bytes());
         let own = crc(&oob[AT..36]);
         oob[36..40].copy_from_slice(&own.to_le_bytes());
@@ -81,15 +83,11 @@ impl Tag {
             lpn: four(8),
             version: eight(12),
             stamp: eight(20),
-            erases: four(28) & !LOST,
+            erases: four(28) & !(LOST | PADDING),
             lost: four(28) & LOST != 0,
+            padding: four(28) & PADDING != 0,
             contents: four(32),
         })
-    }
-
-    /// Whether the page is padding.
-    pub fn is_padding(&self) -> bool {
-        self.lpn == NONE
     }
 }
 
@@ -97,8 +95,15 @@ impl Tag {
 mod tests {
     use super::*;
 
-    const TAG: Tag =
-        Tag { lpn: 0x0102_0304, version: 5 << 40 | 6, stamp: 7, erases: 8, lost: true, contents: 0x0a0b_0c0d };
+    const TAG: Tag = Tag {
+        lpn: 0x0102_0304,
+        version: 5 << 40 | 6,
+        stamp: 7,
+        erases: 8,
+        lost: true,
+        padding: false,
+        contents: 0x0a0b_0c0d,
+    };
 
     #[test]
     fn a_tag_is_where_its_layout_says() {
@@ -109,6 +114,11 @@ mod tests {
         assert_eq!(oob[20..28], [7, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!((&oob[28..32], &oob[32..36]), (&[8, 0, 0, 0x80][..], &[0x0d, 0x0c, 0x0b, 0x0a][..]));
         assert_eq!(Tag::decode(&oob), Found::Tag(TAG));
+        let padding = Tag { padding: true, lost: false, ..TAG };
+        assert_eq!(
+            (padding.encode()[28..32].to_vec(), Tag::decode(&padding.encode())),
+            (vec![8, 0, 0, 0x40], Found::Tag(padding))
+        );
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl<P: LogPolicy> Bench<P> {
                 let seq = if self.habits.copies_keep_seq { seq } else { self.clock };
                 self.program(to, Cell::Page { lpn, version, seq });
             }
-            Step::Pad { at } => {
+            Step::Pad { at, .. } => {
                 assert_eq!(self.ftl.holds(at), NONE);
                 self.program(at, Cell::Padding);
             }
@@ -734,7 +734,7 @@ fn a_unit_whose_every_program_fails_is_full_in_the_end() {
             match ftl.place(5) {
                 Place::At(ppn) => ftl.program_failed(ppn),
                 Place::Work(Step::Erase { block, .. }) => ftl.erased(block, false),
-                Place::Work(Step::Pad { at }) => ftl.program_failed(at),
+                Place::Work(Step::Pad { at, .. }) => ftl.program_failed(at),
                 Place::Work(Step::Copy { to, .. }) => ftl.program_failed(to),
                 Place::Full => break,
             }

@@ -226,3 +226,61 @@ fn a_block_that_a_power_on_closes_takes_no_more_pages() {
     let refused = Bast::rebuild(config, vec![0; 9], &[9], data()).expect_err("there is no such block");
     assert_eq!(refused.to_string(), "block: found 9, expected below 9");
 }
+
+/// A unit of five blocks and two logical blocks after a power-on that finds no block free. Blocks 3 and 4 are the data and the
+/// log block of logical block 1.
+fn without_free_block(scan: &[(u32, Option<(u32, u64)>)], closed: &[u32]) -> Unit<BastPolicy> {
+    let other = (0..4).map(|page| tag(3, page, 4 + page, 5 + u64::from(page))).chain([tag(4, 0, 5, 20)]);
+    let config = HybridConfig::new(5, PAGES, 2 * PAGES, 2);
+    let ftl = Bast::rebuild(config, vec![0; 5], closed, other.chain(scan.iter().copied())).expect("a legal scan");
+    ftl.check();
+    Unit { ftl, steps: Vec::new() }
+}
+
+/// Page 0 alone was merged into block 0, since the others were trimmed. Power was lost in the erase of block 1, the old data
+/// block, which still has page 1; the old log block still has page 3. Block 0 takes both.
+#[test]
+fn without_a_free_block_a_data_block_is_completed() {
+    let mut unit = without_free_block(&[tag(0, 0, 0, 1), tag(1, 1, 1, 2), tag(2, 0, 3, 10)], &[1]);
+    assert_eq!(unit.write(6), 4 * PAGES + 1);
+    let gc = Cause::Gc;
+    let copy = |from, to| Step::Copy { from, to, cause: gc };
+    let erase = |block| Step::Erase { block, cause: gc };
+    assert_eq!(unit.steps, [copy(5, 1), erase(1), Step::Pad { at: 2, lpn: 2 }, copy(8, 3), erase(2)]);
+    assert_eq!([0, 1, 2, 3].map(|lpn| unit.ftl.lookup(lpn)), [0, 1, ssd::ftl::NONE, 3]);
+}
+
+/// Pages 0 and 1 were merged into block 1, since the others were trimmed. Of the old data block, which is half erased, page 2 is
+/// left. The old log block still has page 3, and page 0 too: that in block 1 counts, which can then be completed.
+#[test]
+fn of_two_copies_the_one_in_a_block_in_order_counts() {
+    let scan = [tag(0, 2, 2, 3), tag(1, 0, 0, 11), tag(1, 1, 1, 2), tag(2, 0, 3, 12), tag(2, 1, 0, 11)];
+    let mut unit = without_free_block(&scan, &[0]);
+    assert_eq!(unit.ftl.lookup(0), PAGES);
+    assert_eq!(unit.write(6), 4 * PAGES + 1);
+    assert_eq!([0, 1, 2, 3].map(|lpn| unit.ftl.lookup(lpn)), [4, 5, 6, 7]);
+}
+
+/// As before, but of the old data block page 1 is left too, which is at its offset, and page 3, which is the newest of all.
+#[test]
+fn a_copy_in_a_half_erased_block_does_not_count() {
+    let scan = [tag(0, 1, 1, 2), tag(0, 3, 3, 4), tag(1, 0, 0, 1), tag(1, 1, 1, 2), tag(2, 0, 2, 12)];
+    let mut unit = without_free_block(&scan, &[0]);
+    assert_eq!(unit.write(6), 4 * PAGES + 1);
+    assert_eq!([0, 1, 2, 3].map(|lpn| unit.ftl.lookup(lpn)), [4, 5, 6, 7]);
+}
+
+/// The last free block fails when log block 4 is merged. Data block 0 is in order, and takes the page of its log block, which is
+/// free then.
+#[test]
+fn when_the_last_free_block_fails_a_data_block_is_completed() {
+    let mut unit = without_free_block(&[tag(0, 0, 0, 1), tag(2, 0, 3, 10)], &[]);
+    assert_eq!([4, 5, 4].map(|lpn| unit.write(lpn)), [1, 2, 3].map(|page| 4 * PAGES + page));
+    let Place::Work(Step::Copy { to, .. }) = unit.ftl.place(5) else { panic!("a merge of logical block 1") };
+    assert_eq!(to / PAGES, 1, "block 1 is the only free one");
+    unit.ftl.program_failed(to);
+    unit.ftl.check();
+    unit.write(5);
+    assert_eq!((unit.ftl.counts().retired, unit.ftl.lookup(3)), (1, 3));
+    assert_eq!(unit.erased()[0], 2);
+}

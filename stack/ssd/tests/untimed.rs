@@ -44,7 +44,7 @@ impl UnitFtl for Limited {
     }
     fn housekeeping(&mut self) -> Option<Step> {
         self.idle = self.idle.checked_sub(1)?;
-        Some(Step::Pad { at: self.idle })
+        Some(Step::Pad { at: self.idle, lpn: NONE })
     }
     fn trim(&mut self, _: u32) {}
     fn erased(&mut self, _: u32, _: bool) {}

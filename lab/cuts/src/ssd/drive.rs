@@ -127,8 +127,8 @@ impl Wear {
         Wear(drive.device().dispatcher().units().iter().map(|unit| unit.erase_counts().to_vec()).collect())
     }
 
-    /// Checks that erase counts of blocks with pages never fall. A block with unreadable tags gets the mean of the
-    /// others, which must lie between the least and the greatest count before the cut.
+    /// Checks that erase counts of blocks with pages never fall. A block without readable tags gets the mean of the
+    /// others, which must lie between the least and the greatest count before the cut. It is 0 if no block has a tag.
     fn never_falls(&self, unit: u32, found: &[u32], holds_pages: &[bool], broken: &mut Broken) {
         let known = &self.0[unit as usize];
         let least = known.iter().copied().min().unwrap_or(0);
@@ -139,7 +139,7 @@ impl Wear {
                     .push(Check::Counters.broken(format!(
                         "the erase count of block {block} of unit {unit} fell from {before} to {now}"
                     )));
-            } else if !(least..=most).contains(&now) {
+            } else if !(least..=most).contains(&now) && (now > 0 || holds_pages.contains(&true)) {
                 broken.push(Check::Ledger.broken(format!(
                     "the erase count of block {block} of unit {unit} is {now}; before the cut the least was {least} and the most {most}"
                 )));
@@ -251,7 +251,8 @@ pub(crate) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Bro
         lost.map(|(unit, good)| Check::Blocks.broken(format!("{good} of {blocks} blocks of unit {unit} are good"))),
     );
     let bad: Vec<Peb> = array.bad_pebs().collect();
-    if bad.len() as u64 > failures {
+    // With multi-plane operations a block is bad on all planes.
+    if bad.len() as u64 > failures * u64::from(dispatcher.cells().shape().unit_planes()) {
         broken.push(Check::Blocks.broken(format!("blocks are marked bad: {bad:?}")));
     }
     if dispatcher.counts().lost > 0 {
@@ -300,5 +301,8 @@ mod tests {
             let checks = [check(found, [true; 3]), check(found, [false; 3])];
             assert_eq!(checks, [of_pages, of_none].map(|check| check.into_iter().collect::<Vec<_>>()), "{found:?}");
         }
+        // Without a tag in the unit there is no mean.
+        assert_eq!(check([0; 3], [false; 3]), []);
+        assert_eq!(check([0, 3, 8], [false, true, true]), [Check::Ledger]);
     }
 }

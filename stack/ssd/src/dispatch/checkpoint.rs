@@ -257,7 +257,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let held = image.len().min(contents.len());
         contents[..held].copy_from_slice(&image[..held]);
         contents[held..].fill(0);
-        Some(Held { lpn: page, version: Some(own.number), erases: 0, lost: false })
+        Some(Held { lpn: page, padding: false, version: Some(own.number), erases: 0, lost: false })
     }
 
     /// Ends a unit's checkpoints after a program or erase of a reserved block failed. A loss of power does not.

@@ -66,7 +66,7 @@ pub struct Op {
     pub checked: bool,
     pub suspends: u8,
     pub unit: u32,
-    /// Physical pages to read; of an erase, the block.
+    /// Physical pages to read; of an erase, the block; of padding, the logical page that has none.
     pub from: [u32; MAX_PLANES],
     /// Physical pages to program.
     pub at: [u32; MAX_PLANES],

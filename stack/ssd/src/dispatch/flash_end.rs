@@ -243,19 +243,19 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let (ppn, io) = (op.at[page], op.io[page]);
         let unit = &self.units[op.unit as usize];
         let erases = unit.erase_counts()[self.cells.block(ppn) as usize];
-        let fresh = |lpn| Held { lpn, version: None, erases, lost: false };
+        let fresh = |lpn| Held { lpn, padding: false, version: None, erases, lost: false };
         if io != NONE {
             return fresh(self.ios[io].lpn);
         }
         if op.kind != Kind::Copy {
-            return fresh(NONE);
+            return Held { padding: true, ..fresh(op.from[page]) };
         }
         let lpn = unit.holds(ppn);
         if self.cells.known_bad.copies_are_new_versions {
             return fresh(lpn);
         }
         let source = self.cells.tag(op.unit, op.from[page]);
-        source.map_or(fresh(lpn), |tag| Held { lpn: tag.lpn, version: Some(tag.version), erases, lost: false })
+        source.map_or(fresh(lpn), |tag| Held { version: Some(tag.version), ..fresh(tag.lpn) })
     }
 
     fn erase_cells(&mut self, op: &Op) {

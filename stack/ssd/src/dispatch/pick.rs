@@ -244,10 +244,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 let op = self.dies[d as usize].fresh(register, Kind::Erase, unit, cause);
                 (op.slc, op.from[0]) = (slc, block);
             }
-            Step::Pad { at } => {
+            Step::Pad { at, lpn } => {
                 let slc = self.is_slc(unit, at);
+                // A page whose program has failed is unmapped, but not trimmed.
+                let is_trimmed = self.recovering.iter().all(|&(of, other, _)| (of, other) != (unit, lpn));
                 let op = self.dies[d as usize].fresh(register, Kind::Program, unit, Cause::Padding);
-                (op.slc, op.at[0]) = (slc, at);
+                (op.slc, op.at[0], op.from[0]) = (slc, at, if is_trimmed { lpn } else { NONE });
             }
             Step::Copy { from, to, cause } => {
                 let slc = self.is_slc(unit, to);

@@ -184,7 +184,7 @@ fn a_multi_plane_program_takes_its_transfers_and_one_array_time() {
 #[test]
 fn pages_of_one_row_are_booked_to_their_own_causes() {
     let mut bench = bench(&shape(1, 1, 2), PLAIN);
-    bench.units[0].steps.push(Step::Pad { at: 32 });
+    bench.units[0].steps.push(Step::Pad { at: 32, lpn: NONE });
     for (lpn, cause) in [(0, Cause::Padding), (1, Cause::Host), (2, Cause::Flush)] {
         let io = Bench::io(IoKind::Write, cause, 0, lpn, Owner::Request { tag: lpn, lpn });
         bench.push(Ns(0), io);
@@ -487,7 +487,7 @@ fn padding_of_the_buffer_is_a_write_of_which_others_wait_in_the_queue() {
     let wait_for = |by_ftl: bool| {
         let mut bench = filled(&shape(1, 1, 1), PLAIN);
         if by_ftl {
-            bench.units[0].background = vec![Step::Pad { at: 16 }];
+            bench.units[0].background = vec![Step::Pad { at: 16, lpn: NONE }];
             push(&mut bench, 0, IoKind::Read, 0, 3, 1);
         } else {
             bench.push(Ns(57), Bench::io(IoKind::Write, Cause::Padding, 0, 20, Owner::Request { tag: 1, lpn: 20 }));
@@ -570,7 +570,7 @@ fn time_of_dies_and_buses_is_recorded_by_cause_and_work() {
         Step::Copy { from: 0, to: 16, cause: Cause::Gc },
         Step::Copy { from: 1, to: 17, cause: Cause::WearLevel },
         Step::Erase { block: 0, cause: Cause::Gc },
-        Step::Pad { at: 18 },
+        Step::Pad { at: 18, lpn: NONE },
     ];
     bench.units[0].next = 19;
     bench.record();

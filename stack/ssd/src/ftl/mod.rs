@@ -37,6 +37,9 @@ pub enum Step {
     Pad {
         /// The physical page that is programmed.
         at: u32,
+        /// The unmapped logical page that would be there, or [`NONE`]: its tag has it, so that after a loss of power the
+        /// page does not get older contents.
+        lpn: u32,
     },
     /// Erase a block; afterwards the caller calls [`UnitFtl::erased`].
     Erase {

@@ -82,7 +82,7 @@ impl UnitFtl for Scripted {
                 Work::Erase(cause) => return Place::Work(Step::Erase { block: BLOCKS - 1, cause }),
                 Work::Pad => {
                     self.next += 1;
-                    return Place::Work(Step::Pad { at: self.next - 1 });
+                    return Place::Work(Step::Pad { at: self.next - 1, lpn: NONE });
                 }
                 Work::Copy(lpn, cause) => {
                     let from = self.lookup(lpn);

@@ -508,7 +508,7 @@ impl Model {
             Step::Erase { block, cause } => {
                 Model::op(Kind::Erase, unit, cause, vec![Page { from: block, to: NONE, sent: None }])
             }
-            Step::Pad { at } => {
+            Step::Pad { at, .. } => {
                 Model::op(Kind::Program, unit, Cause::Padding, vec![Page { from: NONE, to: at, sent: None }])
             }
             Step::Copy { from, to, cause } => {

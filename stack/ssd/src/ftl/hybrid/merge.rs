@@ -39,7 +39,8 @@ impl<P: LogPolicy> Hybrid<P> {
     }
 
     /// Begins to merge a logical block: in place if its log block, or the block that is being emptied, holds its pages
-    /// in order; otherwise into a free block. Returns false if there is none.
+    /// in order; otherwise into a free block; if there is none, into its data block if that holds its pages in order.
+    /// Returns false if nothing can be merged into.
     pub(super) fn begin(&mut self, logical: u32) -> bool {
         debug_assert!(self.merge.is_none());
         let emptied = self.emptying.front().copied().filter(|&block| self.block(block).role == Role::Orphan);
@@ -47,9 +48,8 @@ impl<P: LogPolicy> Hybrid<P> {
             .into_iter()
             .flatten()
             .find(|&block| block != NONE && self.holds_in_order(block, logical));
-        let Some(target) = in_place.or_else(|| self.take(Role::Target, logical, 0)) else {
-            return false;
-        };
+        let target = in_place.or_else(|| self.take(Role::Target, logical, 0)).or_else(|| self.data_in_order(logical));
+        let Some(target) = target else { return false };
         self.begin_at(logical, target);
         true
     }
@@ -59,6 +59,9 @@ impl<P: LogPolicy> Hybrid<P> {
         if held.role == Role::Log {
             self.logical[logical as usize].log = NONE;
             self.opened.retain(|&own| own != logical);
+        }
+        if held.role == Role::Data {
+            self.logical[logical as usize].data = NONE;
         }
         if held.role != Role::Target {
             self.set_role(target, Role::Target);
@@ -90,15 +93,28 @@ impl<P: LogPolicy> Hybrid<P> {
             self.discard(block);
             return !flawed || self.relieve();
         }
-        let in_order = |&&logical: &&u32| self.holds_in_order(self.logical(logical).log, logical);
-        let oldest = |&&logical: &&u32| self.block(self.logical(logical).log).stamp;
-        match self.opened.iter().filter(in_order).min_by_key(oldest) {
-            Some(&logical) => {
-                self.begin_at(logical, self.logical(logical).log);
+        let log_in_order = |&logical: &u32| {
+            let log = self.logical(logical).log;
+            self.holds_in_order(log, logical).then_some((self.block(log).stamp, logical, log))
+        };
+        let data_in_order = |&logical: &u32| {
+            let stamp = self.block(self.logical(logical).log).stamp;
+            self.data_in_order(logical).map(|data| (stamp, logical, data))
+        };
+        // The one whose log block was written least recently.
+        let oldest = self.opened.iter().filter_map(log_in_order).min();
+        match oldest.or_else(|| self.opened.iter().filter_map(data_in_order).min()) {
+            Some((_, logical, target)) => {
+                self.begin_at(logical, target);
                 true
             }
             None => false,
         }
+    }
+
+    /// A logical block's data block, if the pages that it does not hold can be added to it.
+    fn data_in_order(&self, logical: u32) -> Option<u32> {
+        Some(self.logical(logical).data).filter(|&data| data != NONE && self.holds_in_order(data, logical))
     }
 
     /// Whether a block can become a logical block's data block as it is: each allocated page holds the newest contents

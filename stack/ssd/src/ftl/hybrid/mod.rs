@@ -426,7 +426,8 @@ impl<P: LogPolicy> Hybrid<P> {
         if from == NONE {
             self.blocks[block as usize].next += 1;
             self.counts.padded_pages += 1;
-            return Step::Pad { at: block * self.config.pages + next };
+            let lpn = if lpn < self.config.lpns { lpn } else { NONE };
+            return Step::Pad { at: block * self.config.pages + next, lpn };
         }
         let cause = match self.block(self.block_of(from)).flawed {
             true => Cause::Recovery,

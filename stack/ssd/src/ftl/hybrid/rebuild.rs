@@ -2,8 +2,9 @@
 //!
 //! The newest page of a logical page is the one with the highest sequence number. Copies may carry the number of their
 //! source: if two pages have the same number, blocks whose pages all have another copy elsewhere are dropped first,
-//! those that take no more pages before others, then the lowest block number. Then the page in the block with the
-//! highest sequence number of all counts, the lowest page on a tie.
+//! lowest block number first. Then a page counts that is in a block that takes further pages, then one in a block whose newest
+//! pages are all at their offsets and of one logical block, so that a finished merge stays complete; then the one in the block
+//! with the highest sequence number of all, the lowest page on a tie.
 //!
 //! Roles are derived from the contents. Blocks are considered in the order of their newest page. The first whose valid
 //! pages are at their offsets and of one logical block becomes its data block. Of the others the newest become log
@@ -80,9 +81,7 @@ impl<P: LogPolicy> Hybrid<P> {
         }
         let pages = self.config.pages;
         let mut kept = Vec::new();
-        let others = (0..self.config.blocks).filter(|block| !closed.contains(block));
-        for block in closed.iter().copied().chain(others) {
-            let tags = &tags[(block * pages) as usize..((block + 1) * pages) as usize];
+        for (block, tags) in (0..).zip(tags.chunks(pages as usize)) {
             let newest = || tags.iter().flatten().filter(|&&(lpn, seq)| best[lpn as usize].0 == seq);
             // If a block has the same page twice, one of the two may be the only other copy: then the block is kept.
             if newest().next().is_some() && newest().all(|&(lpn, _)| best[lpn as usize].1 > 1) {
@@ -98,10 +97,14 @@ impl<P: LogPolicy> Hybrid<P> {
                 }
             }
             let highest = tags.iter().flatten().map(|&(_, seq)| seq).max();
-            kept.push((Reverse(highest), block));
+            let held = (0..).zip(tags).filter_map(|(offset, tag)| tag.map(|(lpn, seq)| (offset, lpn, seq)));
+            let mut newest = held.filter(|&(_, lpn, seq)| best[lpn as usize].0 == seq);
+            let logical = newest.clone().next().map(|(_, lpn, _)| lpn / pages);
+            let in_place = newest.all(|(offset, lpn, _)| (Some(lpn / pages), lpn % pages) == (logical, offset));
+            kept.push((closed.contains(&block), !in_place, Reverse(highest), block));
         }
         kept.sort_unstable();
-        for (_, block) in kept {
+        for (.., block) in kept {
             for offset in 0..pages {
                 let ppn = block * pages + offset;
                 let Some((lpn, seq)) = tags[ppn as usize] else { continue };
