@@ -92,6 +92,17 @@ fn the_reserve_of_raw_flash_is_what_ubi_keeps_for_bad_blocks() {
     assert!(level > 1.1 * first && answer.contains("with level wear the first would last"), "{answer}");
 }
 
+#[test]
+fn a_reserve_of_one_block_or_none_is_a_sentence() {
+    for (per_1024, expected) in [(8, "; the only block in reserve is used up after "), (0, "; no block is in reserve.")]
+    {
+        let text = LOGS.replace("beb_per_1024 = 40", &format!("beb_per_1024 = {per_1024}"));
+        let found = Prepared::resolve(&text, &[]).unwrap().run(None, &mut |_| ()).unwrap();
+        let answer = report::answer::of(&found).join(" ");
+        assert!(answer.contains(expected), "{answer}");
+    }
+}
+
 /// Of a flash that was worn before the run shows only a part of the wear.
 #[test]
 fn flash_that_was_worn_before_has_no_life_in_the_answer() {

@@ -113,12 +113,14 @@ fn life(outcome: &Outcome) -> Option<String> {
     let Some(level_first) = end("level_first") else {
         return erased.then(|| format!("Life: not known, as {key} is not set (erasures for which a block is rated)."));
     };
-    let blocks = super::grouped(metric("life.reserve_blocks").unwrap_or(0.0) as u64);
+    let blocks = metric("life.reserve_blocks").unwrap_or(0.0) as u64;
     let sentence = |first: String, reserve: Option<String>| {
-        let reserve = reserve
-            .map(|reserve| format!("; the {blocks} blocks in reserve are used up after {reserve}"))
-            .unwrap_or_default();
-        format!("the first block is worn out after {first}{reserve}.")
+        let reserve = reserve.map(|reserve| match blocks {
+            0 => "; no block is in reserve".to_owned(),
+            1 => format!("; the only block in reserve is used up after {reserve}"),
+            _ => format!("; the {} blocks in reserve are used up after {reserve}", super::grouped(blocks)),
+        });
+        format!("the first block is worn out after {first}{}.", reserve.unwrap_or_default())
     };
     let Some(first) = end("first") else {
         let counts = &outcome.measured.erase_counts;
