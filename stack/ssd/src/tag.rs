@@ -13,6 +13,8 @@
 //! ```
 //! Numbers are little-endian. The layout is nandlab's own: real ones are not published, but all need the first two.
 
+use crate::ftl::NONE;
+
 /// Size of a tag in OOB bytes, including those reserved for the bad-block mark.
 pub const OOB_BYTES: usize = 40;
 const AT: usize = 8;
@@ -22,7 +24,7 @@ const PADDING: u32 = 1 << 30;
 /// Tag of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Logical page of the unit; of padding the one that was unmapped when it was programmed, or [`NONE`](crate::ftl::NONE).
+    /// Logical page of the unit; of padding the one that was unmapped when it was programmed, or [`NONE`].
     pub lpn: u32,
     /// Whether the page is padding.
     pub padding: bool,
@@ -85,7 +87,8 @@ impl Tag {
             stamp: eight(20),
             erases: four(28) & !(LOST | PADDING),
             lost: four(28) & LOST != 0,
-            padding: four(28) & PADDING != 0,
+            // Earlier versions wrote no mark, and never the number of a page.
+            padding: four(28) & PADDING != 0 || four(8) == NONE,
             contents: four(32),
         })
     }
@@ -119,6 +122,12 @@ mod tests {
             (padding.encode()[28..32].to_vec(), Tag::decode(&padding.encode())),
             (vec![8, 0, 0, 0x40], Found::Tag(padding))
         );
+    }
+
+    #[test]
+    fn padding_without_a_mark_is_padding() {
+        let padding = Tag { lpn: NONE, lost: false, ..TAG };
+        assert_eq!(Tag::decode(&padding.encode()), Found::Tag(Tag { padding: true, ..padding }));
     }
 
     #[test]
