@@ -130,18 +130,15 @@ struct Program {
 }
 
 /// Removes the logical pages whose last program was padding: they had been trimmed.
-fn drop_trimmed(scan: &mut Scan, mut programs: Vec<Program>) {
+fn drop_trimmed(pages: &mut [(u32, Option<(u32, u64)>)], mut programs: Vec<Program>) {
     if programs.iter().all(|program| !program.padding || program.lpn == NONE) {
         return;
     }
     programs.sort_unstable_by_key(|program| (program.lpn, program.stamp));
     let last = programs.chunk_by(|program, next| program.lpn == next.lpn).filter_map(<[Program]>::last);
     let trimmed: Vec<u32> = last.filter(|program| program.padding).map(|program| program.lpn).collect();
-    for (ppn, page) in &mut scan.pages {
-        if page.is_some_and(|(lpn, _)| trimmed.binary_search(&lpn).is_ok()) {
-            *page = None;
-            scan.lost.retain(|lost| lost != ppn);
-        }
+    for (_, page) in pages {
+        *page = page.filter(|(lpn, _)| trimmed.binary_search(lpn).is_err());
     }
 }
 
@@ -211,7 +208,7 @@ impl<F: Flash> Cells<F> {
                 scan.pages.push((first, None));
             }
         }
-        drop_trimmed(&mut scan, programs);
+        drop_trimmed(&mut scan.pages, programs);
         self.add_versions(unit, &mut scan.pages, &from_image, recovered)?;
         let sum: u64 = known.iter().flatten().map(|&erases| u64::from(erases)).sum();
         let mean = (sum / (known.iter().flatten().count() as u64).max(1)) as u32;
@@ -270,7 +267,7 @@ impl<F: Flash> Cells<F> {
         let mut read: Vec<(u32, Option<Tag>)> = Vec::new();
         let mut erases = None;
         let first = block * self.shape().unit_pages();
-        let (pages_before, lost_before, programs_before) = (scan.pages.len(), scan.lost.len(), programs.len());
+        let (pages_before, programs_before) = (scan.pages.len(), programs.len());
         // Whether the block counts as empty on a plane, and the lowest first page of a plane that is torn or looks erased.
         let (mut has_empty, mut damaged) = (false, None);
         for plane in 0..self.shape().unit_planes() {
@@ -308,7 +305,6 @@ impl<F: Flash> Cells<F> {
         let last = scan.pages[pages_before..].iter().map(|&(ppn, _)| ppn).max();
         if has_empty && last >= Some(first + self.shape().unit_planes()) {
             scan.pages[pages_before..].iter_mut().for_each(|page| page.1 = None);
-            scan.lost.truncate(lost_before);
             programs.truncate(programs_before);
         }
         scan.closed.extend((damaged.is_some() && damaged <= last).then_some(block));

@@ -207,3 +207,26 @@ fn older_contents_than_padding_are_not_mapped() {
         assert_eq!(Some(found).filter(|&ppn| ppn != NONE), expected, "{blocks:?}");
     }
 }
+
+/// On two planes: padding in block 1 for page 1, which block 0 holds. Page 1 was written to block 2 later, and trimmed again: block 2 was
+/// erased on plane 0 when power was lost, and what it says does not count.
+#[test]
+fn a_page_in_a_half_erased_block_does_not_undo_padding() {
+    let shape = Shape { planes: 2, multi_plane: true, ..SHAPE };
+    let unit = || HybridConfig { planes: 2, ..HybridConfig::new(SHAPE.blocks, 2 * SHAPE.pages, LPNS, 2) };
+    let mut flash = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 64)), Bytes::with_oob());
+    // Block, physical page in it, logical page, and whether it is padding.
+    let programs =
+        [(0, 0, 0, false), (0, 1, 1, false), (1, 0, 0, false), (1, 1, 1, true), (2, 1, 1, false), (2, 3, 2, false)];
+    for (stamp, (block, page, lpn, padding)) in (1..).zip(programs) {
+        let data = [lpn as u8; 512];
+        let tag = Tag { lpn, padding, version: stamp, stamp, erases: 0, lost: false, contents: crc(&data) };
+        let (peb, offset) = (Peb(page % 2 * SHAPE.blocks + block), page / 2 * 512);
+        flash.program_with_oob(&mut Cx::new(), peb, offset, Payload::Bytes(&data), &tag.encode()).expect("a good page");
+    }
+    let (drive, _) = Ssd::power_on(config(), &shape, dispatch(), flash, &[], |_, scan| {
+        Bast::rebuild(unit(), scan.erases, &scan.closed, scan.pages)
+    })
+    .expect("the layer knows its flash");
+    assert_eq!([0, 1, 2].map(|lpn| drive.dispatcher().units()[0].lookup(lpn)), [8, NONE, NONE]);
+}
