@@ -287,6 +287,15 @@ fn every_promise_survives_on_flash_that_fails() {
 }
 
 /// Where contents may be lost, nothing is promised that could be checked.
+/// One failure marks four eraseblocks bad. In fewer operations no erase fails.
+#[test]
+fn an_erase_that_fails_costs_one_block_of_four_planes() {
+    let text = "seed = 1\n[ssd]\nblocks = 40\nplanes = 4\nmulti_plane = true\n[faults]\nerase_failure = 0.02\n[cuts]\noperations = 3000\n";
+    let found = run(text, 5, 2);
+    assert_eq!(found.failures.first(), None);
+    assert!(found.cuts > 500, "{} cuts prove little", found.cuts);
+}
+
 #[test]
 fn faults_that_lose_contents_are_refused() {
     for (faults, words) in [

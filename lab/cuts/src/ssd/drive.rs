@@ -251,8 +251,9 @@ pub(crate) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Bro
         lost.map(|(unit, good)| Check::Blocks.broken(format!("{good} of {blocks} blocks of unit {unit} are good"))),
     );
     let bad: Vec<Peb> = array.bad_pebs().collect();
-    // With multi-plane operations a block is bad on all planes.
-    if bad.len() as u64 > failures * u64::from(dispatcher.cells().shape().unit_planes()) {
+    // One failure marks a block bad on all its planes.
+    let of_unit = |unit: usize| dispatcher.cells().bad_blocks(unit as u32).len() as u64;
+    if !bad.is_empty() && (0..dispatcher.units().len()).map(of_unit).sum::<u64>() > failures {
         broken.push(Check::Blocks.broken(format!("blocks are marked bad: {bad:?}")));
     }
     if dispatcher.counts().lost > 0 {
