@@ -3,11 +3,12 @@
 //! One die of blocks of eight pages, in which copies go where the host's pages go; read 50, program 200, command 2, transfer 10, in nanoseconds: a page is read in 62,
 //! programmed in 212 and copied in 274.
 
-use std::collections::BTreeSet;
+mod failing;
 
+use failing::Failing;
 use nand::{Array, ArrayConfig, Bytes};
-use sim::seam::{BlockDevice, BlockError, BlockRequest, Flash, FlashError, Geometry, Payload, ReadStatus};
-use sim::{Cause, Cx, Ns, Peb, Seed};
+use sim::seam::{BlockDevice, BlockError, BlockRequest, Payload};
+use sim::{Cause, Ns, Seed};
 use ssd::ftl::page::{PageConfig, PageFtl};
 use ssd::ftl::{NONE, UnitFtl};
 use ssd::{
@@ -18,66 +19,6 @@ use ssd::{
 const PAGES: u32 = 100;
 const PROGRAM: u64 = 212;
 const COPY: u64 = 274;
-
-/// An array of which chosen programs fail, counted from 1, and chosen pages cannot be read.
-struct Failing {
-    array: Array<Bytes>,
-    failing: BTreeSet<u32>,
-    programs: u32,
-    rotten: BTreeSet<(Peb, u32)>,
-}
-
-impl Flash for Failing {
-    const KEEPS_BYTES: bool = true;
-
-    fn geometry(&self) -> &Geometry {
-        self.array.geometry()
-    }
-
-    fn read(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError> {
-        if self.rotten.contains(&(peb, offset)) {
-            return Err(FlashError::Uncorrectable { peb, offset });
-        }
-        self.array.read(cx, peb, offset, buf)
-    }
-
-    fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
-        self.programs += 1;
-        if self.failing.contains(&self.programs) {
-            // The cells are neither blank nor what they should be.
-            self.array.program(cx, peb, offset, Payload::Bytes(&[0xbd; 512]))?;
-            return Err(FlashError::ProgramFailed { peb, offset });
-        }
-        self.array.program(cx, peb, offset, data)
-    }
-
-    fn program_with_oob(
-        &mut self,
-        cx: &mut Cx,
-        peb: Peb,
-        offset: u32,
-        data: Payload<'_>,
-        _: &[u8],
-    ) -> Result<(), FlashError> {
-        self.program(cx, peb, offset, data)
-    }
-
-    fn read_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
-        Flash::read_oob(&mut self.array, cx, peb, offset, buf)
-    }
-
-    fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        self.array.erase(cx, peb)
-    }
-
-    fn is_bad(&self, peb: Peb) -> bool {
-        self.array.is_bad(peb)
-    }
-
-    fn mark_bad(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        self.array.mark_bad(cx, peb)
-    }
-}
 
 /// A drive, when each request began, and what each page read as, by tag.
 struct Bench {
@@ -123,7 +64,7 @@ impl Bench {
         };
         let ftl = PageFtl::new(PageConfig { separate: false, ..PageConfig::new(24, 8, PAGES) }, Seed(1).stream("gc"))
             .expect("a legal geometry");
-        let flash = Failing { array, failing: BTreeSet::new(), programs: 0, rotten: BTreeSet::new() };
+        let flash = Failing::new(array, []);
         let dispatcher = Dispatcher::new(&shape, dispatch, Cells::new(&shape, flash), vec![ftl]);
         let config = DriveConfig { pages: PAGES, front, cache: None, map: None, hpb: None };
         let drive = Ssd::new(config, &shape, dispatcher).expect("a drive that can be");

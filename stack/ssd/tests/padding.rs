@@ -1,8 +1,11 @@
 //! Padding of log-block layers: its tag says of which logical page it takes the place, and a power-on does not map older
 //! contents of that page.
 
+mod failing;
+
+use failing::Failing;
 use nand::{Array, ArrayConfig, Bytes};
-use sim::seam::{BlockDevice, BlockRequest, Flash, FlashError, Geometry, Payload, ReadStatus};
+use sim::seam::{BlockDevice, BlockRequest, Flash, Payload};
 use sim::{Cx, Ns, Peb};
 use ssd::ftl::bast::BastPolicy;
 use ssd::ftl::hybrid::{Hybrid, HybridConfig};
@@ -27,61 +30,6 @@ const SHAPE: Shape = Shape {
 const LPNS: u32 = 8;
 
 type Bast = Hybrid<BastPolicy>;
-
-/// A flash of which the program with a chosen number fails, counted from 1.
-struct Failing {
-    array: Array<Bytes>,
-    programs: u32,
-    fails: u32,
-}
-
-impl Flash for Failing {
-    const KEEPS_BYTES: bool = true;
-
-    fn geometry(&self) -> &Geometry {
-        self.array.geometry()
-    }
-
-    fn read(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError> {
-        self.array.read(cx, peb, offset, buf)
-    }
-
-    fn program(&mut self, _: &mut Cx, _: Peb, _: u32, _: Payload<'_>) -> Result<(), FlashError> {
-        unreachable!("every page has a tag")
-    }
-
-    fn program_with_oob(
-        &mut self,
-        cx: &mut Cx,
-        peb: Peb,
-        offset: u32,
-        data: Payload<'_>,
-        oob: &[u8],
-    ) -> Result<(), FlashError> {
-        self.programs += 1;
-        if self.programs == self.fails {
-            self.array.program_with_oob(cx, peb, offset, Payload::Bytes(&[0; 512]), &[0; OOB_BYTES])?;
-            return Err(FlashError::ProgramFailed { peb, offset });
-        }
-        self.array.program_with_oob(cx, peb, offset, data, oob)
-    }
-
-    fn read_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
-        Flash::read_oob(&mut self.array, cx, peb, offset, buf)
-    }
-
-    fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        self.array.erase(cx, peb)
-    }
-
-    fn is_bad(&self, peb: Peb) -> bool {
-        self.array.is_bad(peb)
-    }
-
-    fn mark_bad(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        self.array.mark_bad(cx, peb)
-    }
-}
 
 fn config() -> DriveConfig {
     let front = FrontConfig {
@@ -139,8 +87,8 @@ fn padded(flash: &mut Array<Bytes>) -> Vec<u32> {
 
 /// Pages 0 to 3 are written, and page 0 again until its log block is full: the next write merges. Page 1 is trimmed before, or
 /// its copy into the merged block fails. Returns the logical pages of the padding.
-fn merged(trims: bool, fails: u32) -> (Vec<u32>, Array<Bytes>) {
-    let flash = Failing { array: array(), programs: 0, fails };
+fn merged(trims: bool, fails: Option<u32>) -> (Vec<u32>, Array<Bytes>) {
+    let flash = Failing::new(array(), fails);
     let layers = vec![Bast::new(unit()).expect("a legal geometry")];
     let dispatcher = Dispatcher::new(&SHAPE, dispatch(), Cells::new(&SHAPE, flash), layers);
     let mut drive = Ssd::new(config(), &SHAPE, dispatcher).expect("a drive that can be");
@@ -158,7 +106,7 @@ fn merged(trims: bool, fails: u32) -> (Vec<u32>, Array<Bytes>) {
 
 #[test]
 fn the_tag_of_padding_has_the_page_that_was_trimmed() {
-    let (lpns, flash) = merged(true, 0);
+    let (lpns, flash) = merged(true, None);
     assert_eq!(lpns, [1]);
     let mapped: Vec<bool> =
         (0..4).map(|lpn| power_on(flash.clone()).dispatcher().units()[0].lookup(lpn) != NONE).collect();
@@ -168,8 +116,8 @@ fn the_tag_of_padding_has_the_page_that_was_trimmed() {
 /// The merge begins anew before the page that could not be copied is written again, and pads its place: the page is not trimmed.
 #[test]
 fn the_tag_of_padding_has_no_page_whose_program_failed() {
-    assert_eq!(merged(false, 0).0, []);
-    let (lpns, flash) = merged(false, 10);
+    assert_eq!(merged(false, None).0, []);
+    let (lpns, flash) = merged(false, Some(10));
     assert_eq!(lpns, [NONE]);
     assert_ne!(power_on(flash).dispatcher().units()[0].lookup(1), NONE);
 }
