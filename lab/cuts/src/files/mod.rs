@@ -355,7 +355,7 @@ impl<S: System> FilesRig<S> {
             }
         }
         let lost = black_box(&mut tape, cut_at);
-        let went_down = |attempt: &mut Attempt<'_>, history: &History| {
+        let went_down = |attempt: &mut Attempt<'_>, history: &History, now: Ns| {
             let tape = lost.left.lock().expect("no holder of the lock panics").take();
             let tape = tape.ok_or_else(|| vec![Check::Power.broken("power was lost before the cut")])?;
             attempt.story.tell(|| format!("second cut: {}, done for {}", described(tape.last), tape.cause.name()));
@@ -364,7 +364,7 @@ impl<S: System> FilesRig<S> {
         let mut stage = match self.power_on(tape, history, now, attempt) {
             Ok((fs, found)) => Stage::<S>::that_holds(&self.plan.system, fs, &found, now),
             Err(Down::Broken(what)) => return Err(what),
-            Err(Down::Power) => return went_down(attempt, history),
+            Err(Down::Power) => return went_down(attempt, history, now),
         };
         self.sabotage(Site::Recovered, stage.0.tape_mut());
         for number in 0..EXERCISE {
@@ -380,9 +380,9 @@ impl<S: System> FilesRig<S> {
                 }
                 Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", what)),
                 Err(Down::Power) => {
-                    let Some(mut allowed) = allowed else { return went_down(attempt, history) };
+                    let Some(mut allowed) = allowed else { return went_down(attempt, history, now) };
                     allowed.imagine(&call);
-                    return went_down(attempt, &allowed.history);
+                    return went_down(attempt, &allowed.history, allowed.now);
                 }
             }
         }

@@ -293,3 +293,12 @@ fn a_layer_that_panics() {
         }
     });
 }
+
+/// Each recovery goes on where the last one was cut, with times of its own.
+#[test]
+fn cuts_in_a_row_lose_nothing() {
+    let mut plan = plan();
+    plan.rules.further_cuts = 4;
+    let found = run(plan, 3);
+    assert!(found.cuts > 500 && found.failed == 0, "{found:#?}");
+}
