@@ -396,6 +396,8 @@ low = 'it has no more'
             judgement.counts(),
             ["derived: 1 hit, 0 miss, 0 calibrated", "self-checks: 0 hold, 1 fail, 2 not judged"]
         );
+        let verdicts = [Verdict::Hit, Verdict::Miss, Verdict::Calibrated, Verdict::NotJudged];
+        assert_eq!(verdicts.map(|verdict| judgement.count(verdict)), [1, 1, 0, 2]);
 
         let ext4 = "no log of SS-ext4; make it with `nandlab study tiny --refresh --only SS-ext4`";
         let it_is = "no log of it is; make it with `nandlab study tiny --refresh --only 'it is'`";

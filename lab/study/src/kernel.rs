@@ -536,6 +536,10 @@ mod tests {
                 assert_eq!(version.as_str(), stated["linux"].as_str());
                 assert_eq!((&ours.nand, &ours.ubi), (&own.nand, &own.ubi), "{}", pair.title);
             }
+            // As source 000 prints them.
+            let greatest =
+                pairs.iter().map(|pair| pair.published.as_ref().map(|table| (table.first64.max, table.others.max)));
+            assert_eq!(greatest.collect::<Vec<_>>(), [Some((117_940.0, 29_362.0)), Some((50_806.0, 37_070.0))]);
         }
         let other = crate::by_name("ssd-ncq").unwrap();
         assert!(kernel_pairs(other, false, Library::embedded()).unwrap().is_empty());
