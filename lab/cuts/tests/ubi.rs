@@ -157,7 +157,7 @@ fn a_failure_is_reduced_to_the_operations_that_it_needs() {
         case.workload
     );
 
-    let ubiblock = "title = 't'\n[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n[cuts]\nmost_pages = 14\n\
+    let ubiblock = "title = 't'\n[nand]\npebs = 72\npeb_bytes = 4096\npage_bytes = 512\n[cuts]\nmost_pages = 14\n\
                     operations = 240\n[ubiblock]\nsize_bytes = 21504\nform = 'unmap-first'\n";
     let case = reduced(ubiblock);
     assert!(case.workload.len() <= 12, "{:#?}", case.workload);

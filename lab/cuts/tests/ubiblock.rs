@@ -2,7 +2,7 @@
 
 use cuts::{Enumeration, Outcome, Plan, Selection};
 
-const SMALL: &str = "title = 't'\n[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n[cuts]\nmost_pages = 14\n\
+const SMALL: &str = "title = 't'\n[nand]\npebs = 72\npeb_bytes = 4096\npage_bytes = 512\n[cuts]\nmost_pages = 14\n\
                      operations = 240\n[ubiblock]\nsize_bytes = 21504\n";
 
 fn resolve(more: &str, sets: &[(&str, &str)]) -> Result<Plan, String> {

@@ -15,7 +15,7 @@ pub mod trace_report;
 pub mod trace_svg;
 
 /// Version of the model: raised whenever a modelled number changes, with an entry in the changelog.
-pub const MODEL_VERSION: u32 = 14;
+pub const MODEL_VERSION: u32 = 15;
 
 /// Version of what Linux as a guest sees, its clock and the flash under it: raised, with [`MODEL_VERSION`], whenever the result
 /// of a guest on raw flash moves. Nothing of our UBI and file systems is in it.

@@ -220,7 +220,7 @@ pub enum AttachError {
     },
     /// Too many PEBs hold data behind unreadable headers: the flash does not hold UBI, or is badly damaged.
     #[error(
-        "{corrupt} of {good} PEBs hold data behind corrupt headers (first: PEB {first}); at most {limit} are attached"
+        "{corrupt} of {good} PEBs hold data behind corrupt headers (first: PEB {first}): UBI refuses {limit} or more"
     )]
     TooManyCorrupt {
         /// PEBs with corrupt headers.

@@ -1,6 +1,6 @@
 //! Attach parameters of a UBI device: from the kernel configuration, the command line and the attach ioctl.
 
-use crate::media::{FM_MAX_POOL, FM_MIN_POOL};
+use crate::media::{FM_MAX_POOL, FM_MAX_START, FM_MIN_POOL};
 
 /// Parameters of an attached device; [`Config::linux`] has the kernel's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,8 @@ pub struct Config {
     pub beb_per_1024: u32,
     /// PEBs of the whole chip, if this flash is a partition; `None` if it is the whole chip.
     pub chip_pebs: Option<u32>,
-    /// Whether to use and write fastmaps (`fm_autoconvert=1`).
+    /// Whether to use and write fastmaps (`fm_autoconvert=1`). On a flash of up to 64 PEBs Linux does neither, but keeps the room for
+    /// two.
     pub fastmap: bool,
     /// Without fastmap: whether the PEBs of two fastmaps are left over all the same, as far as there are so many. A kernel with
     /// `CONFIG_MTD_UBI_FASTMAP` refuses a flash without them, even if it never writes a fastmap.
@@ -41,6 +42,11 @@ impl Config {
             policy,
             image_seq: 1,
         }
+    }
+
+    /// Whether fastmaps are used and written on a flash of `pebs`.
+    pub fn has_fastmap(&self, pebs: u32) -> bool {
+        self.fastmap && pebs > FM_MAX_START
     }
 
     /// PEBs reserved for bad-block handling on a flash of `pebs`, before any block became bad.

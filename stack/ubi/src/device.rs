@@ -159,8 +159,10 @@ impl<F: Flash> Ubi<F> {
         layout: Layout,
         info: AttachInfo,
     ) -> Result<Ubi<F>, (F, AttachError)> {
-        let pool_max = if config.fastmap { user_pool_max(layout.pebs) } else { 0 };
-        let fastmap_blocks = if config.fastmap { media::fastmap_blocks(layout.pebs, layout.leb_bytes) } else { 0 };
+        let (pool_max, fastmap_blocks) = match config.has_fastmap(layout.pebs) {
+            true => (user_pool_max(layout.pebs), media::fastmap_blocks(layout.pebs, layout.leb_bytes)),
+            false => (0, 0),
+        };
         let slots = media::vtbl_slots(layout.leb_bytes) as usize;
         let mut ubi = Ubi {
             wear: Wear::new(layout.pebs, pool_max, pool_max / 2),
@@ -303,18 +305,24 @@ impl<F: Flash> Ubi<F> {
         if self.config.fastmap_reserve_pools && self.fastmap_blocks > 0 {
             self.pools_reserved = self.wear.user_pool.max();
         }
+        let two_fastmaps = 2 * media::fastmap_blocks(self.layout.pebs, self.layout.leb_bytes);
+        if self.config.fastmap && self.fastmap_blocks == 0 {
+            self.fastmap_room = two_fastmaps;
+            self.notes.push(format!("a fastmap needs more than {} PEBs: there is none", media::FM_MAX_START));
+        }
         let need = LAYOUT_LEBS
             + volumes
             + WL_RESERVED_PEBS
             + EBA_RESERVED_PEBS
             + 2 * self.fastmap_blocks
+            + self.fastmap_room
             + self.pools_reserved;
         if usable < need {
             return Err(AttachError::NoSpace { need, have: usable });
         }
         let mut left = usable - need;
         if self.config.fastmap_room && !self.config.fastmap {
-            self.fastmap_room = left.min(2 * media::fastmap_blocks(self.layout.pebs, self.layout.leb_bytes));
+            self.fastmap_room = left.min(two_fastmaps);
             left -= self.fastmap_room;
         }
         let bad = self.layout.pebs - self.good_pebs;
@@ -578,7 +586,7 @@ fn read_headers<F: Flash>(
     config: &Config,
     layout: &Layout,
 ) -> Result<AttachInfo, AttachError> {
-    if config.fastmap {
+    if config.has_fastmap(layout.pebs) {
         let fastmap = attach_by_fastmap(flash, cx, layout);
         return attach::choose(fastmap, || attach_by_scan(flash, cx, layout));
     }

@@ -116,7 +116,7 @@ fn without_a_twin_nothing_is_found() {
 
 fn plan_on_ubi(operations: u32) -> Jffs2UbiPlan {
     let text = format!(
-        "title = 't'\nseed = 5\n[nand]\npebs = 48\npeb_bytes = 8192\npage_bytes = 512\n[ubi]\nbeb_per_1024 = 20\n\
+        "title = 't'\nseed = 5\n[nand]\npebs = 72\npeb_bytes = 8192\npage_bytes = 512\n[ubi]\nbeb_per_1024 = 20\n\
          [fs]\nkind = 'jffs2'\nlebs = 20\n[fs.jffs2]\non = 'ubi'\ncompressors = ['rtime']\n[cuts]\noperations = {operations}\n"
     );
     match Plan::resolve(&text, &[]) {
@@ -128,7 +128,7 @@ fn plan_on_ubi(operations: u32) -> Jffs2UbiPlan {
 /// A power cut may also come while UBI moves a block or erases one.
 #[test]
 fn on_ubi_nothing_is_found_without_a_twin() {
-    let found = run(plan_on_ubi(150), 7);
+    let found = run(plan_on_ubi(300), 7);
     assert_eq!((found.failed, found.failures.first()), (0, None));
     assert!(found.cuts > 50, "only {} cuts", found.cuts);
 }
@@ -159,7 +159,7 @@ fn on_ubi_a_peb_that_went_bad() {
         }
     };
     let found = run(Jffs2UbiPlan { sabotage: Some(mark), ..plan_on_ubi(150) }, 7);
-    only_by(&found, Check::Blocks, "47 of 48 PEBs are good");
+    only_by(&found, Check::Blocks, "71 of 72 PEBs are good");
 }
 
 /// Each deliberate mistake of JFFS2 itself is found, on the flash on which it is one. That of summaries takes a longer run, which is

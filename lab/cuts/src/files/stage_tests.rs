@@ -69,7 +69,7 @@ fn what_processor_and_flash_cost_changes_nothing_in_cuts() {
     };
     let prices = "copy_ps_per_byte = 100000000\nnode_ps_per_byte = 100000000\nnode_ns = 1000000000\n";
     for (nand, kind) in [
-        ("pebs = 44\npeb_bytes = 16384\npage_bytes = 512", ""),
+        ("pebs = 72\npeb_bytes = 16384\npage_bytes = 512", "lebs = 37\n"),
         ("pebs = 20\npeb_bytes = 8192\npage_bytes = 512", "kind = 'jffs2'\n"),
         ("medium = 'nor'\npebs = 20\npeb_bytes = 8192\npage_bytes = 1", "kind = 'jffs1'\n"),
     ] {

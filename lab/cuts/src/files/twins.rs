@@ -14,11 +14,11 @@ use crate::check::Site;
 use crate::volume::Volume;
 use crate::{Check, Failure, Outcome, Plan, Selection};
 
-const PEBS: u32 = 44;
+const PEBS: u32 = 72;
 
 pub(super) fn plan() -> UbifsPlan {
     let text = format!(
-        "title = 't'\nseed = 5\n[nand]\npebs = {PEBS}\npeb_bytes = 16384\npage_bytes = 512\n[ubi]\nbeb_per_1024 = 20\n[fs]\n\
+        "title = 't'\nseed = 5\n[nand]\npebs = {PEBS}\npeb_bytes = 16384\npage_bytes = 512\n[ubi]\nbeb_per_1024 = 20\n[fs]\nlebs = 37\n\
          [cuts]\noperations = 150\n[cuts.mix]\nreplace = 0\n"
     );
     match Plan::resolve(&text, &[]) {
@@ -237,7 +237,7 @@ fn a_block_without_data_that_went_bad() {
         }
     };
     let found = run(UbifsPlan { sabotage: Some(sabotage), ..plan() }, 11);
-    only_by(&found, Check::Blocks, "43 of 44 PEBs are good");
+    only_by(&found, Check::Blocks, "71 of 72 PEBs are good");
     let late = found.failures.iter().find(|failure| failure.broken[0].contains("after the recovery"));
     assert_eq!(late, None, "it is found before the file system is used");
 }
@@ -299,6 +299,6 @@ fn a_layer_that_panics() {
 fn cuts_in_a_row_lose_nothing() {
     let mut plan = plan();
     plan.rules.further_cuts = 4;
-    let found = run(plan, 3);
+    let found = run(plan, 2);
     assert!(found.cuts > 500 && found.failed == 0, "{found:#?}");
 }

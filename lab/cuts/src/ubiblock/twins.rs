@@ -14,7 +14,7 @@ const DATA_AT: usize = 1024;
 const DEVICE: &str = "title = 't'
 seed = 2
 [nand]
-pebs = 64
+pebs = 72
 peb_bytes = 4096
 page_bytes = 512
 [ubiblock]
@@ -179,7 +179,7 @@ fn a_device_of_which_the_last_leb_alone_reads_something_else() {
 
 #[test]
 fn a_block_that_is_bad() {
-    only(Check::Blocks, "63 of 64 PEBs are good", |site, tape, _| {
+    only(Check::Blocks, "71 of 72 PEBs are good", |site, tape, _| {
         if site == Site::Cut
             && let Some(peb) = free(tape)
         {

@@ -84,7 +84,7 @@ section! {
         /// PEBs reserved for bad-block handling per 1024 (`CONFIG_MTD_UBI_BEB_LIMIT`).
         #[schemars(range(max = 768))]
         beb_per_1024: u32 = 20,
-        /// Whether fastmaps are used and written.
+        /// Whether fastmaps are used and written. On up to 64 PEBs neither is done, as in Linux.
         fastmap: bool = true,
         /// Whether PEBs for the fastmap pools are reserved at attach, out of the space of volumes.
         fastmap_reserve_pools: bool = false,

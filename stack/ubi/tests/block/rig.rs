@@ -17,7 +17,7 @@ pub const SECTOR: usize = SECTOR_BYTES as usize;
 
 /// NAND of 4 KiB PEBs and 256-byte pages: a LEB has 3584 bytes, 7 sectors in 14 pages.
 pub const NAND: Geometry =
-    Geometry { medium: Medium::Nand, pebs: 64, peb_bytes: 4096, page_bytes: 256, subpage_bytes: 256, oob_bytes: 8 };
+    Geometry { medium: Medium::Nand, pebs: 72, peb_bytes: 4096, page_bytes: 256, subpage_bytes: 256, oob_bytes: 8 };
 
 /// As [`NAND`], but with a page more: every second LEB ends in the middle of a sector.
 pub const UNEVEN: Geometry = Geometry { peb_bytes: 4096 + 256, ..NAND };

@@ -128,7 +128,7 @@ fn several_actors_at_once_do_not_disturb_each_other() {
 fn a_volume_is_removed_while_its_lebs_are_being_levelled() {
     for config in grid() {
         let config = Config { wl_threshold: 2, beb_per_1024: 0, ..config };
-        let mut rig = Rig::blank(small_lebs(44), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let lebs = rig.ubi().available_pebs();
         let hot = rig.create(&dynamic("hot", 2)).unwrap();
         for round in 0..60 {

@@ -166,7 +166,7 @@ fn levelling_finds_out_that_there_is_nothing_to_move() {
 fn on_nor_both_headers_are_invalidated_before_a_block_is_erased() {
     for (ops, ec_magic, vid_magic) in [(0, *b"UBI#", *b"UBI!"), (1, [0; 4], *b"UBI!"), (2, [0; 4], [0; 4])] {
         let config = Config { fastmap: false, ..Config::linux(Policy::LINUX_6_7) };
-        let mut rig = Rig::attach(Faulty::new(nor(40)), &config);
+        let mut rig = Rig::attach(Faulty::new(nor(72)), &config);
         let vol_id = rig.create(&dynamic("v", 4)).unwrap();
         rig.write(vol_id, 1, 0, &pattern(1, 100)).unwrap();
         rig.sync(vol_id).unwrap();
@@ -256,7 +256,7 @@ fn an_update_is_filled_up_with_erased_bytes() {
 fn an_erase_counter_does_not_pass_its_largest_value() {
     let config = Config { fastmap: false, ..Config::linux(Policy::LINUX_6_7) };
     for (before, after) in [(0x7fff_fffd, 0x7fff_fffe), (0x7fff_fffe, 0x7fff_ffff), (0x7fff_ffff, 0x7fff_ffff)] {
-        let mut rig = Rig::attach(Faulty::new(small_lebs(60)), &config);
+        let mut rig = Rig::attach(Faulty::new(small_lebs(72)), &config);
         let vol_id = rig.create(&dynamic("v", 4)).unwrap();
         rig.write(vol_id, 1, 0, &pattern(1, 256)).unwrap();
         let mut flash = rig.detach();

@@ -1,7 +1,7 @@
 //! The fastmap: when and where it is written, what its pools hold, and that attaching by it finds what a scan finds.
 
 use nand::{Array, ArrayConfig, Bytes};
-use sim::seam::RamFlash;
+use sim::seam::{Geometry, RamFlash};
 use sim::{Cx, Peb, VolId};
 use ubi::attach::{AttachedBy, attach_by_fastmap, attach_by_scan, choose};
 use ubi::media::EcHdr;
@@ -248,7 +248,7 @@ fn wherever_power_goes_while_one_is_written_both_ways_find_the_same_contents() {
 fn erasing_in_place_on_a_full_device_returns_its_count_under_one_policy_only() {
     let counts_agree = |policy: Policy| {
         let config = Config { beb_per_1024: 0, ..Config::linux(policy) };
-        let mut rig = Rig::blank(small_lebs(60), &config);
+        let mut rig = Rig::blank(small_lebs(68), &config);
         let lebs = rig.ubi().available_pebs();
         let vol_id = rig.create(&dynamic("v", lebs)).unwrap();
         for round in 0..12 * lebs {
@@ -317,4 +317,25 @@ fn a_data_block_erased_in_place_has_the_right_counter_on_flash() {
         assert!(rig.ubi().stats().data_blocks_in_place > 100, "{}", rig.ubi().stats().data_blocks_in_place);
         assert_eq!(forgotten > 0, !policy.count_in_place_erases, "{forgotten} erasures missing in memory");
     }
+}
+
+/// As Linux 6.12.117 formats 64 and 65 PEBs of 16 KiB with pages of 1 KiB: 56 PEBs are available on the first, 57 on the other, two more
+/// are kept for bad blocks, and only the other is attached by a fastmap. "More than 64 PEBs are needed for fastmap, sorry."
+#[test]
+fn up_to_64_pebs_there_is_no_fastmap_but_the_room_for_two() {
+    let geometry = |pebs| Geometry { page_bytes: 1024, subpage_bytes: 1024, ..large_lebs(pebs) };
+    for (pebs, available, by_fastmap) in [(64, 56, false), (65, 57, true)] {
+        let mut rig = Rig::blank(geometry(pebs), &Config::linux(Policy::LINUX_6_7));
+        assert_eq!((rig.ubi().available_pebs(), rig.ubi().beb_reserved()), (available, 2));
+        rig.create(&dynamic("v", 2)).unwrap();
+        rig.reattach();
+        let ubi = rig.ubi();
+        assert_eq!((ubi.available_pebs(), *ubi.attached_by() == AttachedBy::Fastmap), (available - 2, by_fastmap));
+        assert_eq!((ubi.stats().fastmap_writes > 0, ubi.fastmap_pebs().is_empty()), (false, !by_fastmap));
+        ubi.check();
+    }
+    // Layout volume, levelling, changes and two fastmaps: six PEBs, and none is left.
+    let config = Config { beb_per_1024: 0, ..Config::linux(Policy::LINUX_6_7) };
+    assert_eq!(Rig::blank(geometry(6), &config).ubi().available_pebs(), 0);
+    assert!(Rig::try_attach(RamFlash::new(geometry(5)), &config).is_err());
 }

@@ -335,7 +335,7 @@ fn script() -> Vec<Op> {
 
 fn scripted(config: &Config) -> Twin<Faulty> {
     let config = Config { wl_threshold: 3, ..config.clone() };
-    Twin::new(Rig::attach(Faulty::new(small_lebs(40)), &config), 5)
+    Twin::new(Rig::attach(Faulty::new(small_lebs(72)), &config), 5)
 }
 
 #[test]
@@ -410,7 +410,7 @@ proptest! {
     ) {
         let wear_out = WearOut { program_failure_at_rating: 0.01, lifetime: Lifetime::Normal { cv: 0.3 }, ..WearOut::by_rating(20) };
         let plan = FaultPlan { wear_out: Some(wear_out), ..FaultPlan::none(Seed(seed)) };
-        let device = ArrayConfig { faults: Some(plan), ..ArrayConfig::plain(large_lebs(64)) };
+        let device = ArrayConfig { faults: Some(plan), ..ArrayConfig::plain(large_lebs(72)) };
         let config = Config { fastmap, beb_per_1024: 200, wl_threshold: 4, ..Config::linux(Policy::LINUX_6_7) };
         let mut twin = Twin::new(Rig::attach(Array::new(device, Bytes::new()), &config), 10);
         let quiet = |op: &&Op| matches!(op, Op::Write { .. } | Op::Change { .. } | Op::Unmap { .. } | Op::Read { .. });

@@ -8,7 +8,7 @@ use crate::rig::{Rig, dynamic, grid, large_lebs, nor, pattern, small_lebs, sub_p
 
 #[test]
 fn reads_of_odd_lengths_and_offsets_give_what_was_written() {
-    for geometry in [small_lebs(40), large_lebs(40), sub_pages(40), nor(40)] {
+    for geometry in [small_lebs(72), large_lebs(72), sub_pages(72), nor(72)] {
         for config in grid() {
             let mut rig = Rig::blank(geometry, &config);
             let vol_id = rig.create(&dynamic("v", 3)).unwrap();
@@ -30,7 +30,7 @@ fn reads_of_odd_lengths_and_offsets_give_what_was_written() {
 
 #[test]
 fn writes_of_every_length_and_start_leave_the_rest_erased() {
-    for geometry in [small_lebs(40), sub_pages(40), nor(40)] {
+    for geometry in [small_lebs(72), sub_pages(72), nor(72)] {
         let mut rig = Rig::blank(geometry, &Config::linux(Policy::LINUX_6_7));
         let vol_id = rig.create(&dynamic("v", 1)).unwrap();
         let leb_bytes = rig.ubi().layout().leb_bytes;
@@ -52,7 +52,7 @@ fn writes_of_every_length_and_start_leave_the_rest_erased() {
 #[test]
 fn a_leb_is_not_read_written_or_mapped_out_of_bounds_or_unaligned() {
     for config in grid() {
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let vol_id = rig.create(&dynamic("v", 3)).unwrap();
         let leb_bytes = rig.ubi().layout().leb_bytes;
         for lnum in [3, 4, u32::MAX] {
@@ -82,7 +82,7 @@ fn a_leb_is_not_read_written_or_mapped_out_of_bounds_or_unaligned() {
 #[test]
 fn a_mapped_leb_reads_erased_and_is_not_mapped_twice() {
     for config in grid() {
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let vol_id = rig.create(&dynamic("v", 3)).unwrap();
         rig.write(vol_id, 0, 0, &pattern(1, 512)).unwrap();
         rig.unmap(vol_id, 0).unwrap();
@@ -103,7 +103,7 @@ fn a_mapped_leb_reads_erased_and_is_not_mapped_twice() {
 fn an_unmapped_leb_may_come_back_before_a_sync_and_not_after() {
     for config in grid() {
         for synced in [false, true] {
-            let mut rig = Rig::blank(small_lebs(64), &config);
+            let mut rig = Rig::blank(small_lebs(72), &config);
             let vol_id = rig.create(&dynamic("v", 2)).unwrap();
             rig.write(vol_id, 0, 0, &pattern(1, 512)).unwrap();
             rig.reattach();
@@ -124,7 +124,7 @@ fn an_unmapped_leb_may_come_back_before_a_sync_and_not_after() {
 fn a_leb_unmapped_after_the_fastmap_was_written_can_be_written_and_mapped_again() {
     for config in grid() {
         for map in [false, true] {
-            let mut rig = Rig::blank(small_lebs(64), &config);
+            let mut rig = Rig::blank(small_lebs(72), &config);
             let vol_id = rig.create(&dynamic("v", 2)).unwrap();
             rig.write(vol_id, 0, 0, &pattern(1, 512)).unwrap();
             rig.reattach();
@@ -148,7 +148,7 @@ fn a_leb_unmapped_after_the_fastmap_was_written_can_be_written_and_mapped_again(
 #[test]
 fn an_atomic_change_replaces_everything_whatever_its_length() {
     for config in grid() {
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let vol_id = rig.create(&dynamic("v", 2)).unwrap();
         let leb_bytes = rig.ubi().layout().leb_bytes as usize;
         for (round, len) in [leb_bytes, 256, 0, 512, leb_bytes - 256, leb_bytes, 0].into_iter().enumerate() {
@@ -192,7 +192,7 @@ fn both_copies_of_the_volume_table_are_one_and_a_damaged_one_is_repaired() {
     use crate::media::{LAYOUT, peb_bytes, peb_of, rewrite};
     for config in grid() {
         for damaged in 0..2 {
-            let mut rig = Rig::blank(small_lebs(64), &config);
+            let mut rig = Rig::blank(small_lebs(72), &config);
             let vol_id = rig.create(&dynamic("v", 2)).unwrap();
             rig.write(vol_id, 0, 0, &pattern(1, 512)).unwrap();
             let mut flash = rig.detach();
@@ -221,7 +221,7 @@ fn both_copies_of_the_volume_table_are_one_and_a_damaged_one_is_repaired() {
 /// unmapped may return.
 #[test]
 fn an_erased_leb_stays_erased_and_other_works_wait() {
-    for geometry in [small_lebs(40), sub_pages(40), nor(40)] {
+    for geometry in [small_lebs(72), sub_pages(72), nor(72)] {
         for config in grid() {
             let mut rig = Rig::blank(geometry, &config);
             let vol_id = rig.create(&dynamic("v", 4)).unwrap();

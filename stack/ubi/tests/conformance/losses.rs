@@ -320,7 +320,7 @@ fn a_fastmap_block_that_cannot_be_erased_in_place_ends_the_fastmap() {
     let config = Config { beb_per_1024: 60, ..Config::linux(Policy::LINUX_6_1) };
     let mut met = 0;
     for victim in 0..3 {
-        let mut rig = Rig::attach(Faulty::new(small_lebs(60)), &config);
+        let mut rig = Rig::attach(Faulty::new(small_lebs(68)), &config);
         let lebs = rig.ubi().available_pebs();
         let vol_id = rig.create(&dynamic("v", lebs)).unwrap();
         let mut held: Vec<u32> = (0..lebs).collect();

@@ -324,14 +324,14 @@ proptest! {
     #[test]
     fn random_runs_hold_what_memory_holds_over_the_whole_grid(ops in ops(LEBS, 20..120)) {
         for config in grid() {
-            run(small_lebs(64), &config, LEBS, &ops);
+            run(small_lebs(72), &config, LEBS, &ops);
         }
     }
 
     #[test]
     fn random_runs_on_large_lebs_sub_pages_and_nor_hold_what_memory_holds(ops in ops(LEBS, 20..80)) {
         for policy in [Policy::LINUX_6_1, Policy::LINUX_6_7] {
-            for geometry in [large_lebs(48), sub_pages(48), nor(48)] {
+            for geometry in [large_lebs(72), sub_pages(72), nor(72)] {
                 run(geometry, &Config::linux(policy), LEBS, &ops);
             }
         }
@@ -340,7 +340,7 @@ proptest! {
     #[test]
     fn random_runs_with_much_levelling_hold_what_memory_holds(ops in ops(LEBS, 50..200), threshold in 2..5u32) {
         for config in grid() {
-            run(small_lebs(64), &Config { wl_threshold: threshold, ..config }, LEBS, &ops);
+            run(small_lebs(72), &Config { wl_threshold: threshold, ..config }, LEBS, &ops);
         }
     }
 
@@ -348,7 +348,7 @@ proptest! {
     fn random_runs_on_a_full_device_hold_what_memory_holds(ops in ops(40, 50..200)) {
         for config in grid() {
             let config = Config { beb_per_1024: 0, wl_threshold: 3, ..config };
-            let rig = Rig::<RamFlash>::blank(small_lebs(48), &config);
+            let rig = Rig::<RamFlash>::blank(small_lebs(72), &config);
             let lebs = rig.ubi().available_pebs();
             let ops: Vec<_> = ops.iter().cloned().map(|op| within(op, lebs)).collect();
             let mut twin = Twin::new(rig, lebs);
@@ -373,7 +373,7 @@ proptest! {
             wl_beyond_limit: set(3),
             pass_over_unless_anchor: set(4),
         };
-        run(small_lebs(56), &Config { wl_threshold: 4, ..Config::linux(policy) }, LEBS, &ops);
+        run(small_lebs(72), &Config { wl_threshold: 4, ..Config::linux(policy) }, LEBS, &ops);
     }
 }
 

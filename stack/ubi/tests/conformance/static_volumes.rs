@@ -14,7 +14,7 @@ const LEB: usize = 3584;
 #[test]
 fn an_update_of_every_length_is_read_back_and_survives() {
     for config in grid() {
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         for request in [dynamic("d", 4), fixed("s", 4)] {
             let vol_id = rig.create(&request).unwrap();
             let lengths = [1, 2, 255, 256, 257, LEB - 1, LEB, LEB + 1, 3 * LEB - 2, 3 * LEB, 4 * LEB - 1, 4 * LEB, 0];
@@ -46,7 +46,7 @@ fn an_interrupted_update_is_noticed_until_the_volume_is_updated_again() {
     for config in grid() {
         for kind in [dynamic("v", 4), fixed("v", 4)] {
             for unplugged in [false, true] {
-                let mut rig = Rig::blank(small_lebs(64), &config);
+                let mut rig = Rig::blank(small_lebs(72), &config);
                 let vol_id = rig.create(&kind).unwrap();
                 rig.update(vol_id, &pattern(1, 3 * LEB + 17)).unwrap();
                 rig.run(|ubi, cx| ubi.begin_update(cx, vol_id, 2 * LEB as u64)).unwrap();
@@ -80,7 +80,7 @@ fn an_interrupted_update_is_noticed_until_the_volume_is_updated_again() {
 #[test]
 fn a_static_volume_is_read_up_to_its_last_byte() {
     for config in grid() {
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let vol_id = rig.create(&fixed("s", 3)).unwrap();
         let none = |lnum, lebs| Err(LebError::NoSuchLeb { lnum: Lnum(lnum), lebs });
         assert_eq!(rig.read(vol_id, 0, 0, 1), none(0, 0));
@@ -102,7 +102,7 @@ fn a_static_volume_is_read_up_to_its_last_byte() {
 #[test]
 fn a_static_volume_is_written_by_updates_only() {
     for config in grid() {
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let vol_id = rig.create(&fixed("s", 3)).unwrap();
         rig.update(vol_id, &pattern(1, LEB + 10)).unwrap();
         let refused = |outcome: Result<(), LebError>| assert!(matches!(outcome, Err(LebError::ReadOnly { .. })));
@@ -118,7 +118,7 @@ fn a_static_volume_is_written_by_updates_only() {
 fn damage_to_a_static_volume_is_found_when_it_is_opened_unless_it_says_to_skip_the_check() {
     for config in grid() {
         for skip_check in [false, true] {
-            let mut rig = Rig::blank(small_lebs(64), &config);
+            let mut rig = Rig::blank(small_lebs(72), &config);
             let vol_id = rig.create(&VolumeRequest { skip_check, ..fixed("s", 3) }).unwrap();
             rig.update(vol_id, &pattern(1, 2 * LEB + 100)).unwrap();
             let mut flash = rig.detach();
@@ -147,7 +147,7 @@ fn damage_to_a_static_volume_is_found_when_it_is_opened_unless_it_says_to_skip_t
 #[test]
 fn a_static_volume_that_lost_a_leb_is_damaged() {
     for config in grid() {
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let vol_id = rig.create(&fixed("s", 3)).unwrap();
         rig.update(vol_id, &pattern(1, 3 * LEB)).unwrap();
         let mut flash = rig.detach();
@@ -164,7 +164,7 @@ fn a_static_volume_that_lost_a_leb_is_damaged() {
 #[test]
 fn a_dynamic_volume_updated_halfway_and_ended_holds_what_was_written() {
     for config in grid() {
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let vol_id = rig.create(&dynamic("v", 3)).unwrap();
         rig.update(vol_id, &pattern(1, 3 * LEB)).unwrap();
         rig.run(|ubi, cx| {
@@ -181,7 +181,7 @@ fn a_dynamic_volume_updated_halfway_and_ended_holds_what_was_written() {
 fn a_leb_of_an_update_may_be_moved_before_the_update_ends() {
     for config in grid() {
         let config = Config { wl_threshold: 2, ..config };
-        let mut rig = Rig::blank(small_lebs(64), &config);
+        let mut rig = Rig::blank(small_lebs(72), &config);
         let vol_id = rig.create(&fixed("s", 4)).unwrap();
         let other = rig.create(&dynamic("d", 1)).unwrap();
         let data = pattern(5, 2 * LEB + 17);
@@ -206,7 +206,7 @@ fn a_leb_of_an_update_may_be_moved_before_the_update_ends() {
 
 #[test]
 fn a_leb_of_an_update_is_refused_where_none_was_begun_or_its_length_is_wrong() {
-    let mut rig = Rig::blank(small_lebs(64), &grid()[0]);
+    let mut rig = Rig::blank(small_lebs(72), &grid()[0]);
     for kind in [dynamic("d", 4), fixed("s", 4)] {
         let vol_id = rig.create(&kind).unwrap();
         let bytes = LEB as u64 + 17;
@@ -228,7 +228,7 @@ fn a_leb_of_an_update_is_refused_where_none_was_begun_or_its_length_is_wrong() {
 fn a_static_volume_with_an_unreadable_leb_is_damaged() {
     for config in grid() {
         for lnum in 0..3 {
-            let mut rig = Rig::attach(Faulty::new(small_lebs(64)), &config);
+            let mut rig = Rig::attach(Faulty::new(small_lebs(72)), &config);
             let vol_id = rig.create(&fixed("s", 3)).unwrap();
             rig.update(vol_id, &pattern(1, 3 * LEB)).unwrap();
             let mut flash = rig.detach();
@@ -255,7 +255,7 @@ fn a_static_volume_with_an_unreadable_leb_is_damaged() {
 fn a_static_volume_whose_lebs_were_moved_has_the_same_length_and_contents() {
     for config in grid() {
         for bytes in [1, 17, 255, 256, 257, LEB - 1, LEB, LEB + 1, 2 * LEB + 100, 3 * LEB] {
-            let mut rig = Rig::attach(Faulty::new(small_lebs(64)), &config);
+            let mut rig = Rig::attach(Faulty::new(small_lebs(72)), &config);
             let vol_id = rig.create(&fixed("s", 3)).unwrap();
             let data = pattern(bytes as u32, bytes);
             rig.update(vol_id, &data).unwrap();

@@ -55,11 +55,11 @@ fn run<S: Store + Clone>(store: S, geometry: Geometry, config: &Config, full: bo
 fn tags_and_bytes_wear_and_count_alike() {
     for config in grid() {
         for (geometry, full) in [
-            (small_lebs(64), false),
-            (small_lebs(64), true),
-            (large_lebs(64), true),
-            (sub_pages(64), false),
-            (nor(64), false),
+            (small_lebs(72), false),
+            (small_lebs(72), true),
+            (large_lebs(72), true),
+            (sub_pages(72), false),
+            (nor(72), false),
         ] {
             let config = Config { wl_threshold: 12, ..config.clone() };
             let bytes = run(Bytes::new(), geometry, &config, full);
@@ -76,7 +76,7 @@ fn tags_and_bytes_wear_and_count_alike() {
 fn the_layer_s_erase_counts_are_the_array_s() {
     for reserve in [false, true] {
         let config = Config { fastmap_reserve_pools: reserve, wl_threshold: 12, ..Config::linux(Policy::LINUX_6_7) };
-        let outcome = run(Tags, small_lebs(64), &config, true);
+        let outcome = run(Tags, small_lebs(72), &config, true);
         let counts: Vec<u32> = outcome.counts.iter().map(|ec| ec.0).collect();
         assert_eq!(counts, outcome.array_counts);
         assert_eq!(outcome.stats.erases, outcome.erases);
@@ -89,7 +89,7 @@ fn whole_lebs_that_fail<S: Store + Clone>(store: S, config: &Config) -> (Rig<Arr
     let mut faults = FaultPlan::none(Seed(3));
     let wear = WearOut { program_failure_at_rating: 0.04, program_failure_exponent: 1.0, ..WearOut::by_rating(100) };
     faults.wear_out = Some(wear);
-    let array = Array::new(ArrayConfig { faults: Some(faults), ..ArrayConfig::plain(large_lebs(64)) }, store);
+    let array = Array::new(ArrayConfig { faults: Some(faults), ..ArrayConfig::plain(large_lebs(72)) }, store);
     let mut rig = Rig::attach(array, config);
     let at_attach = rig.flash().reads().ops;
     let (fixed, dynamic) = (rig.create(&fixed("s", 6)).unwrap(), rig.create(&dynamic("d", 12)).unwrap());
@@ -151,7 +151,7 @@ fn moved_half_written<S: Store + Clone>(store: S, geometry: Geometry) -> u64 {
 
 #[test]
 fn a_leb_that_is_moved_half_written_takes_the_rest_on_either_store() {
-    for geometry in [large_lebs(64), sub_pages(64), nor(64)] {
+    for geometry in [large_lebs(72), sub_pages(72), nor(72)] {
         let moved = moved_half_written(Tags, geometry);
         assert_eq!(moved, moved_half_written(Bytes::default(), geometry), "{geometry:?}");
     }

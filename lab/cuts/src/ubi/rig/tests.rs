@@ -87,20 +87,20 @@ fn a_ledger_takes_no_count_but_the_right_one() {
 #[test]
 fn what_was_found_is_used_again_on_the_same_cells_of_a_flash_that_does_not_fail() {
     let found_on = |plan: &UbiPlan, tape: &Tape| {
-        let (layout, none) = (*device(plan).layout(), vec![None; 64]);
+        let (layout, none) = (*device(plan).layout(), vec![None; 72]);
         let mut broken = Broken::new();
         let found =
-            both_ways_agree(tape, &layout, &Known::default(), &none, &[false; 64], &mut Story::silent(), &mut broken);
+            both_ways_agree(tape, &layout, &Known::default(), &none, &[false; 72], &mut Story::silent(), &mut broken);
         assert_eq!(broken, []);
         found
     };
-    let plan = plan("fastmap = true");
+    let plan = plan_of(72, "fastmap = true");
     let Ok(mut tape) = take_down(device(&plan), &Op::Detach) else { panic!("a detach with power") };
     let mut found = found_on(&plan, &tape).expect("a flash without faults");
     assert!(found.is_of(&tape));
     assert!(found.scanned().is_some_and(|info| info.by == ubi::attach::AttachedBy::Scan));
     assert!(found.chosen().is_some_and(|info| info.by == ubi::attach::AttachedBy::Fastmap));
-    for peb in (0..64).map(Peb) {
+    for peb in (0..72).map(Peb) {
         let mut other = tape.clone();
         other.array.tamper(peb, |cells| cells[4095] ^= 1);
         assert!(!found.is_of(&other), "PEB {peb} has other cells");
