@@ -100,7 +100,6 @@ fn a_bad_file_is_refused_by_key() {
     assert!(refused("seed = ").starts_with("not valid TOML"));
 }
 
-/// One dialect: every experiment that runs can be cut.
 /// A read that needed correction makes UBI move the block: power fails in that move, and while the old block is erased.
 #[test]
 fn a_cut_in_a_scrub_loses_nothing() {
@@ -115,6 +114,22 @@ fn a_cut_in_a_scrub_loses_nothing() {
     assert_eq!(none, Err("no operation of the workload is done for gc".to_owned()));
 }
 
+/// While an anchor is erased in place, an older one may be on flash: Linux 6.1 then attaches by that. To wait for free PEBs mends it.
+#[test]
+fn an_old_fastmap_comes_back_under_linux_6_1_and_not_where_erasures_are_waited_for() {
+    let text = include_str!("../../../experiments/cuts-ubi-old-anchor.toml");
+    let found = run(text, 7, 2);
+    assert!(found.failed >= 3, "{} of {} cuts", found.failed, found.cuts);
+    for failure in &found.failures {
+        let is_its = |check: &Check| matches!(check, Check::BothWays | Check::Contents);
+        assert!(failure.checks.iter().all(is_its), "{failure:#?}");
+    }
+    let found = run(&format!("{text}\n[ubi.changes]\nwait_for_free_pebs = true\n"), 7, 2);
+    assert_eq!(found.failures.first(), None);
+    assert!(found.cuts > 1000, "{} cuts", found.cuts);
+}
+
+/// One dialect: every experiment that runs can be cut.
 #[test]
 fn an_experiment_without_a_table_of_cuts_can_be_cut() {
     let text = "title = 't'\n[nand]\npebs = 80\npeb_bytes = 8192\npage_bytes = 512\n[stop]\nsteps = 1\n";

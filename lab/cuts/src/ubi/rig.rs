@@ -170,8 +170,8 @@ impl Ledger {
         tape.array.erase_counts()[peb] - self.at_attach[peb].1
     }
 
-    /// Checks that every valid counter includes every erasure since the attach; with `may_lag` it may have fewer. `cut`
-    /// is the PEB whose erasure was interrupted.
+    /// Checks that every valid counter includes every erasure since the attach; with `may_lag` it may have fewer, and one from before
+    /// an interrupted erasure, which memory did not know, may have more. `cut` is the PEB whose erasure was interrupted.
     pub fn audit(&self, tape: &Tape, now: &[Option<u32>], may_lag: &[bool], cut: Option<Peb>, broken: &mut Broken) {
         let erases = tape.array.erase_counts();
         for (i, (&(ec, before), &on_flash)) in self.at_attach.iter().zip(now).enumerate() {
@@ -179,8 +179,9 @@ impl Ledger {
             // The erasures of a block that went bad are on no flash.
             let counts = since > 0 && !tape.is_bad(Peb(i as u32));
             let Some(on_flash) = on_flash.filter(|_| counts) else { continue };
-            let spared = cut == Some(Peb(i as u32)) && on_flash + 1 == ec + since;
-            let lags = may_lag[i] && on_flash < ec + since;
+            let is_cut = cut == Some(Peb(i as u32));
+            let spared = is_cut && on_flash + 1 == ec + since;
+            let lags = may_lag[i] && (is_cut || on_flash < ec + since);
             if on_flash != ec + since && !spared && !lags {
                 broken.push(Check::Ledger.broken(format!(
                     "the erase counter of PEB {i} is {on_flash}; it was {ec} at attach, and {since} erasures followed"
