@@ -15,9 +15,9 @@ use ubi::media::{
 };
 use ubi::{Config, Policy, Ubi, VolumeRequest, VolumeSize};
 
-/// 32 PEBs of 4 KiB with 512-byte pages.
+/// 72 PEBs of 4 KiB with 512-byte pages: up to 64 there is no fastmap.
 pub const GEOMETRY: Geometry =
-    Geometry { medium: Medium::Nand, pebs: 32, peb_bytes: 4096, page_bytes: 512, subpage_bytes: 512, oob_bytes: 0 };
+    Geometry { medium: Medium::Nand, pebs: 72, peb_bytes: 4096, page_bytes: 512, subpage_bytes: 512, oob_bytes: 0 };
 const PEB: usize = GEOMETRY.peb_bytes as usize;
 const VID_AT: usize = 512;
 const DATA_AT: usize = 1024;

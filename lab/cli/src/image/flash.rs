@@ -143,6 +143,10 @@ impl Image {
             fastmap_room: true,
             ..Config::linux(Policy::LINUX_6_7)
         };
+        if fastmap == Some(true) && !config.has_fastmap(self.geometry.pebs) {
+            let what = format!("the flash has too few PEBs for a fastmap: {}", self.geometry.pebs);
+            return Err(CliError::input(Path::new("--fastmap"), what, "leave it out: Linux scans this flash"));
+        }
         let device = Ubi::attach(array, cx, &config).map_err(|failure| {
             let help = match (&failure.error, self.known.pebs) {
                 (AttachError::NoSpace { .. } | AttachError::NoVolumeTable { .. }, None) => {

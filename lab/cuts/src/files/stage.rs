@@ -123,8 +123,11 @@ impl<S: System> Stage<S> {
         Ok(Stage::that_holds(system, fs, &found, Ns::ZERO).0)
     }
 
-    /// A file system of which this was found, with a model of it. Every path is a node.
+    /// A file system of which this was found, with a model of it. Every path is a node. Nothing was changed later than `now`: by its
+    /// time the history knows a change.
     pub fn that_holds(system: &S, fs: S::Fs, found: &Everything, now: Ns) -> (Stage<S>, BTreeMap<Vec<u8>, Node>) {
+        let latest = system.epoch().after(now);
+        assert!(found.inodes.values().all(|view| view.attr.ctime <= latest), "an inode was changed after {latest:?}");
         let mut model = found.model(system.epoch());
         let history = History::new(&mut model, &mut Cx::new()).leaving(S::LEAVES);
         let mut inos = BTreeMap::new();

@@ -299,6 +299,7 @@ fn a_layer_that_panics() {
 fn cuts_in_a_row_lose_nothing() {
     let mut plan = plan();
     plan.rules.further_cuts = 4;
-    let found = run(plan, 2);
-    assert!(found.cuts > 500 && found.failed == 0, "{found:#?}");
+    let found = run(plan, 3);
+    assert_eq!(found.failures.first(), None);
+    assert!(found.cuts > 300, "{} cuts", found.cuts);
 }
