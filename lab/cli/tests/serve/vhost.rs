@@ -282,6 +282,9 @@ fn writes_are_durable_at_once_for_a_driver_that_cannot_flush() {
         let mut driver = Driver::connect(&server, 1, without);
         if let Some(value) = writeback {
             driver.frontend.set_config(32, VhostUserConfigFlags::WRITABLE, &[value]).unwrap();
+            // A kick does not wait for a message before it; an answer does.
+            let set = driver.frontend.get_config(32, 1, VhostUserConfigFlags::empty(), &[0]).unwrap().1;
+            assert_eq!(set, [value]);
         }
         assert_eq!(driver.request(0, OUT, 0, Some((4096, false))), 0);
         drop(driver);

@@ -170,8 +170,9 @@ impl Ledger {
         tape.array.erase_counts()[peb] - self.at_attach[peb].1
     }
 
-    /// Checks that every valid counter includes every erasure since the attach; with `may_lag` it may have fewer, and one from before
-    /// an interrupted erasure, which memory did not know, may have more. `cut` is the PEB whose erasure was interrupted.
+    /// Checks that every valid counter includes every erasure since the attach; with `may_lag` it may have fewer. `cut` is the PEB whose
+    /// erasure was interrupted: its counter may be the one from before, which with `may_lag` knows erasures that memory does not, but
+    /// none that did not happen.
     pub fn audit(&self, tape: &Tape, now: &[Option<u32>], may_lag: &[bool], cut: Option<Peb>, broken: &mut Broken) {
         let erases = tape.array.erase_counts();
         for (i, (&(ec, before), &on_flash)) in self.at_attach.iter().zip(now).enumerate() {
@@ -181,7 +182,7 @@ impl Ledger {
             let Some(on_flash) = on_flash.filter(|_| counts) else { continue };
             let is_cut = cut == Some(Peb(i as u32));
             let spared = is_cut && on_flash + 1 == ec + since;
-            let lags = may_lag[i] && (is_cut || on_flash < ec + since);
+            let lags = may_lag[i] && (on_flash < ec + since || is_cut && on_flash < erases[i]);
             if on_flash != ec + since && !spared && !lags {
                 broken.push(Check::Ledger.broken(format!(
                     "the erase counter of PEB {i} is {on_flash}; it was {ec} at attach, and {since} erasures followed"
