@@ -228,6 +228,7 @@ fn a_twentieth_of_corrupt_pebs_is_too_many() {
     assert!(info.notes.iter().any(|note| note.contains("9 PEBs are corrupt")), "{:?}", info.notes);
     let error = corrupt(200, 0, 0, 10).unwrap_err();
     assert_eq!(error, AttachError::TooManyCorrupt { corrupt: 10, good: 200, limit: 10, first: Peb(40) });
+    assert!(error.to_string().ends_with("(first: PEB 40): UBI refuses 10 or more"), "{error}");
     // Bad and preserved PEBs do not count as good ones.
     let error = corrupt(200, 10, 10, 9).unwrap_err();
     assert_eq!(error, AttachError::TooManyCorrupt { corrupt: 9, good: 180, limit: 9, first: Peb(40) });
